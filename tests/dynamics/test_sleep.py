@@ -32,10 +32,12 @@ def built(folder: Path, text: str, n_envs: int = N_ENVS, **how: Any) -> tuple[km
     return scene, entity
 
 
-@pytest.fixture(scope="module")
-def boxes(tmp_path_factory: pytest.TempPathFactory) -> tuple[km.Scene, Any]:
-    """The boxes, which sleep because their file says so."""
-    return built(tmp_path_factory.mktemp("sleep"), FILE)
+@pytest.fixture(scope="module", params=["auto", "cells"])
+def boxes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[km.Scene, Any]:
+    """The boxes, which sleep because their file says so; with a table of pairs, and with rules of collision."""
+    scene, entity = built(tmp_path_factory.mktemp("sleep"), FILE, broad_phase=request.param)
+    assert scene.built.model.has_pair_rules is (request.param == "cells")
+    return scene, entity
 
 
 def asleep(entity: Any, env: int = 0) -> set[int]:
@@ -67,7 +69,8 @@ def test_who_and_when_as_mujoco(boxes: tuple[km.Scene, Any]) -> None:
 def test_others_do_not_notice(boxes: tuple[km.Scene, Any], tmp_path: Path) -> None:
     """What is awake moves the same, bit for bit, whether others sleep or not."""
     scene, entity = boxes
-    twin, other = built(tmp_path, FILE, sleep=False, islands=True)
+    method = "cells" if scene.built.model.has_pair_rules else "auto"
+    twin, other = built(tmp_path, FILE, sleep=False, islands=True, broad_phase=method)
     scene.reset()
     slept, landed = set(), False
     for _ in range(100):

@@ -118,9 +118,9 @@ class Launches:
         return cls.of_scene(scene)
 
     @classmethod
-    def of_scene(cls, scene: km.Scene, prepare: Callable[[], object] = lambda: None) -> Launches:
+    def of_scene(cls, scene: km.Scene, prepare: Callable[[], object] = lambda: None, **how: Any) -> Launches:
         """Launches of a scene that is not built yet, from the state that `prepare` makes."""
-        scene.build(n_envs=N_ENVS)
+        scene.build(n_envs=N_ENVS, **how)
         prepare()
         engine = scene.built.engine
         parts = split_into_kernels(

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import kinema as km
 from kinema.codegen import (
     WARP_MEMORY_HEADER,
     Target,
@@ -50,12 +51,22 @@ class Common:
             self.memory[self.places(row)] = values
 
 
+def _absent() -> Launches:
+    """Three boxes on each other, of which each environment has another one removed."""
+    scene = km.Scene(quiet=True, precision="double", cone="elliptic")
+    scene.add(km.Plane())
+    bodies = [scene.add(km.Box((0.1, 0.1, 0.1)), pos=(0.02 * i, 0, 0.049 + 0.09 * i)) for i in range(3)]
+    return Launches.of_scene(scene, lambda: [scene.remove(bodies[1 - i], i) for i in range(2)], room=0)
+
+
 @pytest.mark.slow("interprets each instruction of a kernel in NumPy")
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.parametrize(("name", "precision"), combinations(["cones", "pyramids"], ["double", "single"], strength=1))
+@pytest.mark.parametrize(
+    ("name", "precision"), combinations(["cones", "pyramids", "absent"], ["double", "single"], strength=1)
+)
 def test_a_step_as_a_gpu_is_told_it(name: str, precision: str, tmp_path: Path) -> None:
-    text, near = {"cones": CONES, "pyramids": PYRAMIDS}[name], 2e-5 if precision == "single" else 1e-9
-    made, kind = Launches.of(text, tmp_path), np.float32 if precision == "single" else np.float64
+    near, kind = (2e-5, np.float32) if precision == "single" else (1e-9, np.float64)
+    made = _absent() if name == "absent" else Launches.of({"cones": CONES, "pyramids": PYRAMIDS}[name], tmp_path)
     expected = {name: x.copy() for name, x in made.start.items()}
     run_kernels(made.parts, expected, made.engine.array_offsets)
     common, places = Common(made.parts, kind), made.engine.array_offsets

@@ -203,3 +203,25 @@ def test_rows_of_a_kind_lie_in_the_same_arena() -> None:
     rows = [LoopIteration("row", {"a": ArenaOffset("state", 0)}), LoopIteration("row", {"a": ArenaOffset("out", 0)})]
     with pytest.raises((AssertionError, KinemaError, ValueError)):
         looped("rows", rows, lambda code: code.write("a", [5.0]))
+
+
+def test_only_listed_iterations_run() -> None:
+    """A loop with a list runs its iterations in the order of the list, which may differ between environments."""
+    memory, n_envs = Memory(state=[("length", 1), ("list", 3), ("y", 4)], out=[], uniform=[]), 3
+    recorder = Tracer()
+    recorder.write(SCRATCH, [recorder.read("length"), *(recorder.read("list", i) for i in range(3))])
+    recorder.new_basic_block()
+    rows = [LoopIteration("row", {"y": ArenaOffset("state", 4 + i)}, {"factor": [2.0 + i]}) for i in range(4)]
+    trace_for_each_loop(
+        recorder,
+        "listed",
+        rows,
+        lambda row: row.write("y", [row.read("y") + row.constant("factor")]),
+        active_iterations=ArenaOffset(SCRATCH, 0),
+    )
+    program = recorder.build(n_scratch=4)
+    lists = np.array([[2.0, 0.0, 3.0], [3.0, 1.0, 1.0], [1.0, 0.0, 3.0], [0.0, 0.0, 0.0]])
+    numbers = {"state": np.concatenate([lists, np.zeros((4, n_envs))])}
+    expected = np.array([[0.0, 0.0, 2.0], [3.0, 0.0, 3.0], [0.0, 0.0, 0.0], [5.0, 0.0, 5.0]])
+    for found in (compiled(program, memory, numbers, n_envs, lanes=1), interpreted(program, memory, numbers, n_envs)):
+        np.testing.assert_array_equal(found["state"][4:], expected)

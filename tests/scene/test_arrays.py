@@ -53,8 +53,11 @@ CONTRACT = {
 """The 170 names of the array contract."""
 N_ENVS = 2
 HAS_TORCH = find_spec("torch") is not None
+WEDGE = np.array([[-0.125, -0.0625, 0.0], [0.125, -0.0625, 0.0], [0.0, 0.125, 0.0], [0.0, 0.0, 0.25]])
+"""Vertices of a mesh that stay exact in single precision relative to its centre of mass and principal axes, as MuJoCo
+stores them."""
 ROBOT = """<mujoco><option cone="{cone}"/>
-<asset><mesh name="wedge" vertex="0 0 0 .2 0 0 0 .2 0 0 0 .2"/></asset>
+<asset><mesh name="wedge" vertex="{wedge}"/></asset>
 <worldbody><geom name="floor" type="plane" size="2 2 .1" friction=".8 .01 .001"/>
 <body name="base" pos="0 0 .099"><freejoint/>
  <geom name="box" type="box" size=".2 .15 .1" mass="2" rgba="1 0 0 .5"/>
@@ -62,7 +65,7 @@ ROBOT = """<mujoco><option cone="{cone}"/>
   <joint name="elbow" axis="0 1 0" range="-20 20" damping=".3" stiffness="2" frictionloss=".05"/>
   <geom name="rod" type="capsule" size=".03" fromto="0 0 0 .3 0 0" mass=".4" condim="4"/>
   <geom name="paint" type="sphere" size=".05" pos=".3 0 0" contype="0" conaffinity="0" mass=".01"/></body></body>
-<body name="wedge" pos="0 .6 0"><freejoint/>
+<body name="wedge" pos="0 .6 -.0005"><freejoint/>
  <geom name="wedge" type="mesh" mesh="wedge" condim="1" solref=".03 1.2" density="500"/></body>
 <body name="ball" pos=".7 0 .049"><freejoint/>
  <geom name="ball" size=".05" condim="6" mass=".3" friction=".6 .02 .003"/></body>
@@ -122,7 +125,8 @@ def beside_mujoco(
 
 @pytest.fixture(scope="module")
 def side(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
-    return beside_mujoco(tmp_path_factory.mktemp("arrays"), ROBOT.format(cone="pyramidal"))
+    wedge = " ".join(map(str, WEDGE.ravel().tolist()))
+    return beside_mujoco(tmp_path_factory.mktemp("arrays"), ROBOT.format(cone="pyramidal", wedge=wedge))
 
 
 def stacked(side: SimpleNamespace, read: Any) -> np.ndarray:
@@ -339,9 +343,7 @@ def test_collision_meshes(side: SimpleNamespace) -> None:
         assert (end - first) - len(a) + len(triangles) == 2 - 2 * holes  # Euler characteristic of a closed surface
         assert (np.cross(corners[:, 0], corners[:, 1]) * corners[:, 2]).sum() > 0.0
     wedge = slice(info.vert_start[3], info.vert_end[3])
-    np.testing.assert_allclose(
-        np.sort(verts.init_pos[wedge], axis=0), np.sort(0.2 * np.eye(4)[:, 1:], axis=0), atol=1e-7
-    )
+    np.testing.assert_allclose(np.sort(verts.init_pos[wedge], axis=0), np.sort(WEDGE, axis=0), atol=1e-7)
     box = verts.init_pos[info.vert_start[1] : info.vert_end[1]]
     np.testing.assert_allclose(np.abs(box), np.tile([0.2, 0.15, 0.1], (8, 1)))
     np.testing.assert_allclose(verts.init_normal[info.vert_start[1] : info.vert_end[1]], np.sign(box) / 3**0.5)

@@ -16,6 +16,7 @@ import kinema as km
 from kinema.ir import separate_partitions
 from kinema.runtime import compilation, find_device
 from kit.assets import EXAMPLES
+from kit.spawned import CRAWLER
 
 from ..dynamics.test_servos import ROBOT, SERVOS
 from ..sensors.test_added_sensors import ADDED, ARM
@@ -240,7 +241,28 @@ def servos(folder: Path, **how: Any) -> Readings:
     return speeds | {f"states of {robot.name}": robot.get_servo_states() for robot in robots}
 
 
+def spawning(folder: Path, **how: Any) -> Readings:
+    """Boxes and a crawler that are placed and removed, in each environment others."""
+    scene = km.Scene(quiet=True, dt=0.002, **how)
+    scene.add(km.Plane())
+    box = scene.add(km.Box((0.2, 0.2, 0.2)), pos=(0, 0, 0.1), name="box")
+    robot = scene.add(written(folder, CRAWLER), pos=(0.5, 0, 0.1))
+    scene.build(N_ENVS, room={box: 2})
+    upper = scene.spawn(box, pos=(0.01, 0, 0.31), envs_idx=[0, 1, 2])
+    scene.step(20)
+    scene.remove(box, [1, 3])
+    scene.remove(robot, 2)
+    scene.step(30)
+    other = scene.spawn(box, pos=(0, 0.5, 0.3), vel=(0, 0.5, 0), envs_idx=[3, 4])
+    scene.step(20)
+    found = {f"{x.name} present": x.is_present() for x in scene.entities}
+    found |= {f"{x.name} position": x.get_pos() for x in (box, upper, robot, other)}
+    assert found["box position"][1, 2] == pytest.approx(found["box position"][3, 2])
+    return found | {"contacts": scene.get_contacts().n, "energy": scene.get_energy()[1]}
+
+
 FEATURES: dict[Callable[..., Readings], float] = {
+    spawning: 2e-3,
     attachments: 1e-3,
     suction: 1e-3,
     kinematic_bodies: 3e-3,

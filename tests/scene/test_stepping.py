@@ -369,3 +369,18 @@ def test_a_rolled_scene_steps_like_an_unrolled_one() -> None:
 def test_there_are_only_so_many_emissions() -> None:
     with pytest.raises(km.KinemaError, match="'folded' is none of auto, loops, unrolled"):
         km.Scene(codegen="folded")
+
+
+def test_values_of_a_single_environment_lie_side_by_side() -> None:
+    """Without padding between them, and with the bits of the same environment beside another one."""
+    alone, arm = arm_scene(1)
+    assert alone.built.engine.array_view("qpos").numpy().flags.c_contiguous
+    among, same = arm_scene(2)
+    rows = random_rows(2)
+    found = []
+    for scene, entity, n in ((alone, arm, 1), (among, same, 2)):
+        mixed_per_dof(entity, {name: values[:n] for name, values in rows.items()})
+        scene.step(STEPS)
+        found.append([entity.get_qpos()[0], entity.get_qvel()[0], entity.get_links_pos()[0].ravel()])
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_array_equal(a, b)

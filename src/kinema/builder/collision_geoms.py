@@ -230,15 +230,15 @@ class GeomCollector:
 
     def __init__(self, ctx: BuildContext) -> None:
         self.ctx = ctx
-        self.geoms_of_shape: dict[tuple[int, int], list[GeomRecord]] = {}
+        self.geoms_of_shape: dict[tuple[int, str, str | None, int], list[GeomRecord]] = {}
         self._speculative: dict[int, bool] = {}
         self._links = {(x.entity, x.robot.name, x.description.name): x for x in reversed(ctx.links)}
         self.pairs: list[tuple[GeomRecord, GeomRecord, ContactParameters | None]] = []
         """Geoms of each pair, with the contact parameters of an explicit pair, else None."""
 
     def geoms_of_collider(self, entity: int, collider: Collider) -> list[GeomRecord]:
-        """Collision geoms of a shape of an entity (several for a decomposed mesh); created once per shape."""
-        key = entity, id(collider.shape)
+        """Collision geoms of a shape of an entity (several for a decomposed mesh); created once per link and shape."""
+        key = entity, collider.robot, collider.link, id(collider.shape)
         if key not in self.geoms_of_shape:
             link = self._link_of_collider(entity, collider)
             base = (self.ctx.entities[entity].pose or Pose()) if link is None else link.pose_in_frame

@@ -22,11 +22,11 @@ class DistanceGeoms:
 
     records: list[tuple[CollisionShape, AttachmentFrame]] = field(default_factory=list)
     """Collision shape and attachment of each geom."""
-    _rows: dict[tuple[int, int], list[int]] = field(default_factory=dict)
+    _rows: dict[tuple[int, int, int], list[int]] = field(default_factory=dict)
 
     def add(self, ctx: BuildContext, entity: int, shape: Shape, attachment: AttachmentFrame) -> list[int]:
         """Rows of the geoms of a shape (several for a decomposed mesh), which is attached to a moving frame."""
-        key = entity, id(shape)
+        key = entity, attachment.frame_idx, id(shape)
         if key not in self._rows:
             nonconvex = ctx.entities[entity].nonconvex
             cache_key = id(shape), nonconvex

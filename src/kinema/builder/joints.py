@@ -5,10 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
-from kinema.core import Array, Diagnostics, KinemaError, Pose, reproducible_product, rotation_aligning_z
+from kinema.core import (
+    Array,
+    Diagnostics,
+    KinemaError,
+    Pose,
+    arc_sine,
+    exponential,
+    reproducible_product,
+    rotation_aligning_z,
+)
 from kinema.description import (
     Axis,
     AxisMotion,
@@ -350,6 +360,7 @@ def limit_solver_parameters(joint: Joint, axis: Axis) -> SolverParameters:
     return solver
 
 
+@lru_cache(maxsize=256)
 def damping_ratio_from_restitution(restitution: float) -> float:
     """Damping ratio z of a linear spring-damper contact with a given coefficient of restitution, by bisection.
 
@@ -358,7 +369,7 @@ def damping_ratio_from_restitution(restitution: float) -> float:
     low, high = MIN_DAMPING_RATIO, 1.0
     for _ in range(60):
         z = 0.5 * (low + high)
-        value = math.exp(-z / math.sqrt(1.0 - z * z) * (math.pi - 2.0 * math.asin(z)))
+        value = exponential(-z / math.sqrt(1.0 - z * z) * (math.pi - 2.0 * arc_sine(z)))
         low, high = (z, high) if value > restitution else (low, z)
     return 0.5 * (low + high)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from kinema.core import Array, Pose, reproducible_norm, reproducible_product
+from kinema.core import Array, Pose, reproducible_norm, reproducible_product, sine_cosine
 from kinema.description import Axis, AxisMotion, DriveType, Joint, JointKind, Robot, Tendon
 
 from .context import AttachmentFrame, BuildContext, LinkRecord
@@ -368,7 +368,8 @@ def _segment_scale_and_params(loop: LoopJoint, axis: Axis) -> tuple[float, tuple
     middle = sum(bounds) / len(bounds)
     sign = float(np.sign(direction[np.argmax(np.abs(direction))]))  # -1 for an axis opposite to a coordinate axis
     offset = sign * (middle - axis.reference)
-    return sign, (sign * middle, math.cos(offset), math.sin(offset))
+    sine, cosine = sine_cosine(offset)
+    return sign, (sign * middle, cosine, sine)
 
 
 def _cone_limit(ctx: BuildContext, loop: LoopJoint) -> Iterator[LoopTendon]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from kinema.core import Pose
+from kinema.core import Pose, sines_cosines
 from kinema.description import Robot, World
 from kinema.tokens import sdf
 
@@ -230,10 +230,10 @@ def scan_directions(azimuths: np.ndarray, elevations: np.ndarray) -> np.ndarray:
         azimuths: angles about z, from +x towards +y [rad].
         elevations: angles above the xy plane [rad].
     """
-    elevation, azimuth = np.meshgrid(elevations, azimuths, indexing="ij")
-    return np.stack(
-        [np.cos(elevation) * np.cos(azimuth), np.cos(elevation) * np.sin(azimuth), np.sin(elevation)], axis=-1
-    ).reshape(-1, 3)
+    rise, level = (values[:, None] for values in sines_cosines(elevations))
+    sine, cosine = sines_cosines(azimuths)
+    heights = np.broadcast_to(rise, (len(rise), len(sine)))
+    return np.stack([level * cosine, level * sine, heights], axis=-1).reshape(-1, 3)
 
 
 def _lidar_outputs(sensor_ctx: SensorContext) -> list[SensorOutputRecord]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from kinema.core import Array, Pose, determinant3, symmetric_eigen
+from kinema.core import Array, Pose, determinant3, sine_cosine, symmetric_eigen
 from kinema.description import (
     TAXELS,
     Box,
@@ -490,7 +489,8 @@ def _camera_projection_output(sensor_ctx: SensorContext) -> list[SensorOutputRec
     sensor_size, intrinsic = camera.settings.get(mjcf.SENSORSIZE), camera.settings.get(mjcf.INTRINSIC)
     if camera.settings.get(mjcf.PROJECTION, "perspective") != "perspective":
         raise UnsupportedSensorError("its camera has no perspective projection")
-    focal = 0.5 / math.tan(camera.vertical_fov / 2) * height
+    sine, cosine = sine_cosine(camera.vertical_fov / 2)
+    focal = 0.5 / (sine / cosine) * height
     intrinsics = (focal, focal, 0.0, 0.0)
     if sensor_size and intrinsic and np.any(sensor_size):
         intrinsics = (*(intrinsic[i] / sensor_size[i] * (width, height)[i] for i in (0, 1)), intrinsic[2], intrinsic[3])
@@ -547,7 +547,8 @@ def _camera_rays(camera: Camera) -> tuple[Array, Array | None]:
         origins = np.stack([extent * (x / width - 0.5), extent * (0.5 - y / height), np.zeros_like(x)], axis=1)
         return np.tile([0.0, 0.0, -1.0], (len(x), 1)), origins
     sensor_size, intrinsic = camera.settings.get(mjcf.SENSORSIZE), camera.settings.get(mjcf.INTRINSIC)
-    focal = 0.5 * height / math.tan(0.5 * camera.vertical_fov)
+    sine, cosine = sine_cosine(0.5 * camera.vertical_fov)
+    focal = 0.5 * height / (sine / cosine)
     fx, fy, cx, cy = focal, focal, 0.5 * width, 0.5 * height
     if sensor_size and intrinsic and np.any(sensor_size):
         fx, fy, cx, cy = (intrinsic[i] / sensor_size[i % 2] * (width, height)[i % 2] for i in range(4))

@@ -112,8 +112,8 @@ class StatementEmitter(MemoryEmitter):
     def _emit_for_each_loop(self, loop: ForEachLoop) -> None:
         """Emit a for-each loop, with a switch over the specializations of the iterations.
 
-        Runs over all iterations, over the range given by the enclosing iteration (nested loop), or, on a CPU, over the
-        list of active iterations.
+        Runs over all iterations, over the range given by the enclosing iteration (nested loop), or over the list of
+        active iterations.
         """
         loop_number, header = self.address_resolver.loop_number(loop), self.address_resolver.header_offset(loop)
         if loop.joined_rows:
@@ -155,11 +155,11 @@ class StatementEmitter(MemoryEmitter):
         self.end_loop(loop_handle)
 
     def _begin_rows(self, loop: ForEachLoop, starts: Sequence[str]) -> tuple[tuple[str, str, str, str], str]:
-        """Begin a loop over all rows, or on a CPU over the list of active iterations; returns its handle and the row.
+        """Begin a loop over all rows, or over the list of active iterations; returns its handle and the row.
 
         `starts` are the number of rows and the offsets of the first one in the packed tables.
         """
-        if loop.active_iterations is None or self.target.is_gpu:
+        if loop.active_iterations is None:
             return self.begin_loop("0", starts[0])
         loop_handle, index = self.begin_loop("0", self._load_active_iteration(loop.active_iterations, "0"))
         next_index = self.assign(f"add {self.index_type} {index}, 1")
@@ -269,8 +269,11 @@ class StatementEmitter(MemoryEmitter):
     def _load_active_iteration(self, offset: ArenaOffset, index: str) -> str:
         """Emit the load of an element of the list of active iterations, from the first lane, as all lanes agree."""
         row = self.assign(f"add {self.index_type} {index}, {offset.row}")
-        first = self.assign(f"getelementptr {self.vector_type}, ptr %scratch, {self.index_type} {row}")
-        value = self.assign(f"load {self.scalar_type}, ptr {first}, align {self.scalar_bytes}")
+        if self.target.is_gpu:
+            pointer = self.thread_scratch_pointer(row)
+        else:
+            pointer = f"ptr {self.assign(f'getelementptr {self.vector_type}, ptr %scratch, {self.index_type} {row}')}"
+        value = self.assign(f"load {self.scalar_type}, {pointer}, align {self.scalar_bytes}")
         return self.assign(f"fptosi {self.scalar_type} {value} to {self.index_type}")
 
     def load_column(self, loop_number: int, column: int, _arena: str, position: int) -> None:

@@ -7,8 +7,11 @@ from kinema.core import export_lazily
 from .arrays import (
     ARRAYS as ARRAYS,
     ATTACHMENT_ARRAYS as ATTACHMENT_ARRAYS,
+    PRESENT_ARRAY as PRESENT_ARRAY,
     UNBREAKABLE_FORCE as UNBREAKABLE_FORCE,
+    ArrayInfo as ArrayInfo,
     ArrayUse as ArrayUse,
+    ElementKind as ElementKind,
     initial_values as initial_values,
 )
 from .collision.contact_buffer_specs import (
@@ -53,7 +56,11 @@ from .settings import (
     Solver as Solver,
     unsupported_with_islands as unsupported_with_islands,
 )
-from .topology import tree_index_of_frames as tree_index_of_frames
+from .topology import (
+    dynamic_frames as dynamic_frames,
+    tree_index_of_frames as tree_index_of_frames,
+    trees_of_entity as trees_of_entity,
+)
 
 if TYPE_CHECKING:
     from .exports import *  # noqa: F403

@@ -17,6 +17,7 @@ from .collision.pair_kinds import N_CLASS_FIELDS, N_GEOM_FIELDS, find_pair_kinds
 from .sensors.contact_weights import contact_dependent_outputs, contact_weight_table
 from .settings import ControlMode, Integrator, Settings
 from .sleep.policy import initially_asleep, n_trees
+from .topology import trees_of_entity
 
 
 class ElementKind(enum.Enum):
@@ -236,6 +237,18 @@ def _has_sleep(settings: Settings) -> bool:
     return settings.sleep_tolerance > 0.0
 
 
+def _has_presence(settings: Settings) -> bool:
+    return settings.presence
+
+
+def _initial_presence(model: Model, settings: Settings) -> Array:
+    """Initial presence of each tree: 0 for the trees of reserved entities."""
+    present = np.ones(n_trees(model))
+    for entity in settings.reserved:
+        present[trees_of_entity(model, entity)] = 0.0
+    return present
+
+
 def _has_external_forces(settings: Settings) -> bool:
     return settings.external_forces
 
@@ -343,6 +356,9 @@ STEP_COUNTERS = [
 last reset of the number of contacts and of the contacts wanted between two frames where some were lost (0 if none were
 lost)."""
 
+PRESENT_ARRAY = "present"
+"""Array of the presence of trees: 1, or 0 for a tree that is absent in an environment (`tree/presence.py`)."""
+
 SLEEP_ARRAYS = [
     ArrayInfo(
         "asleep",
@@ -419,6 +435,7 @@ ARRAYS = [
     ArrayInfo("warm_start", ElementKind.DOF, ArrayUse.STATE, is_enabled=_stores_solution),
     *STEP_COUNTERS,
     *SLEEP_ARRAYS,
+    ArrayInfo(PRESENT_ARRAY, ElementKind.TREE, ArrayUse.STATE, initial=_initial_presence, is_enabled=_has_presence),
     *ATTACHMENT_ARRAYS,
     ArrayInfo("history", ElementKind.DELAY_SAMPLE, ArrayUse.STATE, initial=_initial_control_history),
     ArrayInfo(

@@ -274,7 +274,7 @@ N_SIZE_VALUES = {"sphere": 1, "capsule": 2, "cylinder": 2, "cone": 2, "ellipsoid
 def bounding_sphere_radius(geom_type: str, size: Array) -> Array:
     """Bounding sphere radius [m], (...), of a geom type for sizes (..., 3)."""
     if geom_type in ("cylinder", "cone"):
-        return np.hypot(size[..., 0], size[..., 1])
+        return np.sqrt(size[..., 0] * size[..., 0] + size[..., 1] * size[..., 1])
     if geom_type == "ellipsoid":
         return size.max(axis=-1)
     return np.linalg.norm(size, axis=-1) if geom_type == "box" else size[..., 0] + size[..., 1]

@@ -97,6 +97,7 @@ from .step import KINEMATIC_STATE_QUANTITIES, StepData, UnproducedQuantityError
 from .tree.kinematic_tree import FrameNode
 from .tree.lu_factors import LUFactors
 from .tree.node_values import NodeValues
+from .tree.presence import keep_if_absent, zero_if_absent
 from .tree.sparse_matrix import JointSpaceMatrix, LDLFactors, ldl_factorize, with_fill_in
 from .vector_math import scale, sub, sum_values
 
@@ -411,12 +412,15 @@ def nonbias_force(step: StepData, node: FrameNode) -> list[Value]:
 
 @stage("qfrc_smooth", reads=["qfrc_bias", "wrench_joint_forces", "joint_force_terms"])
 def sum_smooth_forces(step: StepData) -> None:
-    """Produce `qfrc_smooth`, the joint forces without constraints: applied, passive, actuator minus bias forces."""
+    """Produce `qfrc_smooth`, the joint forces without constraints: applied, passive, actuator minus bias forces.
+
+    Zero for absent trees.
+    """
     bias, force = step.qfrc_bias, step.ctx.new_values("force")
 
     def body(node: FrameNode) -> None:
         pairs = zip(nonbias_force(step, node), bias[node.ref], strict=True)
-        force.put(node.ref, [applied - bias_force for applied, bias_force in pairs])
+        force.put(node.ref, zero_if_absent(step.ctx, [applied - bias_force for applied, bias_force in pairs]))
 
     step.ctx.for_each_frame("unconstrained forces", body)
     step.qfrc_smooth = force
@@ -445,7 +449,15 @@ def _aba_accelerations(step: StepData, diagonal_terms: DofFunction, qfrc_constra
         external = ZERO_WRENCH if wrenches is None else wrenches[node.ref]
         return Wrench(sub(inertial.torque, external.torque), sub(inertial.force, external.force))
 
-    return aba_accelerations(ctx, step.local_poses, joint_inertia, force, bias)
+    accelerations = aba_accelerations(ctx, step.local_poses, joint_inertia, force, bias)
+    if not ctx.settings.presence:
+        return accelerations
+    of_present = ctx.joint_vector("accelerations of present trees")
+    ctx.for_each_frame(
+        "accelerations of present trees",
+        lambda node: of_present.put(node.ref, zero_if_absent(ctx, accelerations[node.ref])),
+    )
+    return of_present
 
 
 def _zeros(node: FrameNode) -> list[Value]:
@@ -726,6 +738,7 @@ def integrate_state(step: StepData) -> None:
             if is_rk4
             else semi_implicit_euler_step(ctx, node, acceleration, limit_velocity)
         )
+        q, v = keep_if_absent(ctx, old, q, v)
         finite_check.accumulate(node, q, v)
         if deferred is None:
             q, v = freeze_if_invalid(finite_check.error_flag(), old, q, v)

@@ -7,12 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from kinema.core import Array, matrix_to_quaternion, quaternion_to_matrix
+from kinema.core import (
+    Array,
+    matrix_to_quaternion,
+    quaternion_to_matrix,
+    reproducible_norm,
+    reproducible_product as product,
+)
 from kinema.model import Model, PrimitiveJointType
 
 from .topology import WORLD
@@ -32,7 +39,7 @@ def _transform(rotation: Array, position: Array) -> Array:
 
 def _inverse(transform: Array) -> Array:
     rotation = transform[:3, :3].T
-    return _transform(rotation, -rotation @ transform[:3, 3])
+    return _transform(rotation, -product(rotation, transform[:3, 3]))
 
 
 def _frame_transform(model: Model, frame: int) -> Array:
@@ -59,8 +66,8 @@ def _link_in_parent_frame(model: Model, link: int) -> Array:
     """Pose of a link in the moving frame of its parent."""
     result = np.eye(4)
     for frame in _frames_of_link(model, link):
-        result = result @ _frame_transform(model, frame)
-    return result @ _link_in_frame(model, link)
+        result = product(result, _frame_transform(model, frame))
+    return product(result, _link_in_frame(model, link))
 
 
 # -------------------------------------------------------------------------------------------------------------- links
@@ -87,7 +94,7 @@ def link_quaternions(model: Model) -> Array:
 
 def _link_in_parent(model: Model, link: int) -> Array:
     parent = int(model.links.parent_idx[link])
-    return _inverse(_link_in_frame(model, parent)) @ _link_in_parent_frame(model, link)
+    return product(_inverse(_link_in_frame(model, parent)), _link_in_parent_frame(model, link))
 
 
 def with_link_positions(model: Model, positions: Array) -> Model:
@@ -109,7 +116,8 @@ def _with_link_poses(model: Model, positions: Array, rotations: Sequence[Array |
         rotation = rotations[link]
         new = _transform(old[:3, :3] if rotation is None else rotation, positions[link])
         parent = _link_in_frame(model, int(model.links.parent_idx[link]))
-        moved = parent @ new @ _inverse(old) @ _inverse(parent) @ _frame_transform(model, first)
+        chain = (new, _inverse(old), _inverse(parent), _frame_transform(model, first))
+        moved = reduce(product, chain, parent)
         pos[first], rot[first] = moved[:3, 3], moved[:3, :3]
     return model.with_columns("frames", pos=pos, rot=rot)
 
@@ -146,8 +154,8 @@ def _joint_in_link(model: Model, joint: int) -> Array:
         return result
     frames = _frames_of_link(model, link)
     for other in frames[frames.index(frame) + 1 :]:
-        result = result @ _frame_transform(model, other)
-    return _inverse(result @ _link_in_frame(model, link))
+        result = product(result, _frame_transform(model, other))
+    return _inverse(product(result, _link_in_frame(model, link)))
 
 
 def joint_positions(model: Model) -> Array:
@@ -159,7 +167,7 @@ def joint_axes(model: Model) -> Array:
     """Unit axes of all joints in the link that they move, (n_joints, 3); zero for those without an axis."""
     result = np.zeros((len(model.joints.names), 3))
     for i in np.flatnonzero(joints_with_axis(model)).tolist():
-        result[i] = _joint_in_link(model, i)[:3, :3] @ model.frames.axis[_joint_frame(model, i)]
+        result[i] = product(_joint_in_link(model, i)[:3, :3], model.frames.axis[_joint_frame(model, i)])
     return result
 
 
@@ -167,7 +175,7 @@ def with_joint_positions(model: Model, positions: Array) -> Model:
     """Model with other anchors of joints, and all links, geoms and so on where they are."""
     moved = model
     for i in np.flatnonzero(joints_with_anchor(model)).tolist():
-        offset = _inverse(_joint_in_link(moved, i)) @ [*positions[i], 1.0]
+        offset = product(_inverse(_joint_in_link(moved, i)), np.array([*positions[i], 1.0]))
         if offset[:3].any():
             moved = _with_moved_frame(moved, _joint_frame(model, i), _transform(np.eye(3), offset[:3]))
     return moved
@@ -178,7 +186,7 @@ def with_joint_axes(model: Model, axes: Array) -> Model:
     moved = model
     for i in np.flatnonzero(joints_with_axis(model)).tolist():
         frame = _joint_frame(model, i)
-        axis = _joint_in_link(moved, i)[:3, :3].T @ (axes[i] / np.linalg.norm(axes[i]))
+        axis = product(_joint_in_link(moved, i)[:3, :3].T, axes[i] / reproducible_norm(axes[i]))
         rotation = _rotation_between(model.frames.axis[frame], axis)
         if (rotation != np.eye(3)).any():
             moved = _with_moved_frame(moved, frame, _transform(rotation, np.zeros(3)))
@@ -188,17 +196,17 @@ def with_joint_axes(model: Model, axes: Array) -> Model:
 def _rotation_between(a: Array, b: Array) -> Array:
     """Rotation by the smallest angle that maps a unit vector a to b, by Rodrigues' formula."""
     x, y, z = np.cross(a, b)
-    cosine, matrix = float(a @ b), np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
+    cosine, matrix = float((a * b).sum()), np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
     if cosine < -1.0 + 1e-12:  # any axis perpendicular to a
         other = np.cross(a, np.eye(3)[int(np.argmin(np.abs(a)))])
-        other /= np.linalg.norm(other)
+        other /= reproducible_norm(other)
         return np.asarray(2.0 * np.outer(other, other) - np.eye(3), np.float64)
-    return np.eye(3) + matrix + matrix @ matrix / (1.0 + cosine)
+    return np.eye(3) + matrix + product(matrix, matrix) / (1.0 + cosine)
 
 
 def _with_moved_frame(model: Model, frame: int, move: Array) -> Model:
     """Model with a moving frame at another pose, `move` in its own axes, and all that it carries at the same place."""
-    moved, inverse = _frame_transform(model, frame) @ move, _inverse(move)
+    moved, inverse = product(_frame_transform(model, frame), move), _inverse(move)
     pos, rot = np.array(model.frames.pos), np.array(model.frames.rot)
     pos[frame], rot[frame] = moved[:3, 3], moved[:3, :3]
     children = model.frames.parent_idx == frame
@@ -222,7 +230,7 @@ def _with_moved_frame(model: Model, frame: int, move: Array) -> Model:
 
 def _carried(inverse: Array, pos: Array, rot: Array) -> tuple[Array, Array]:
     """Poses (..., 3), (..., 3, 3) in a frame that has moved, by the inverse of its motion."""
-    return pos @ inverse[:3, :3].T + inverse[:3, 3], inverse[:3, :3] @ rot
+    return product(pos, inverse[:3, :3].T) + inverse[:3, 3], product(inverse[:3, :3], rot)
 
 
 def _with_carried(table: Any, index: str, pos_name: str, rot_name: str, frame: int, inverse: Array) -> Any:
@@ -239,8 +247,8 @@ def _with_carried_axes(cups: Any, frame: int, inverse: Array) -> Any:
     """Suction cups with the positions and axes of those on a frame that has moved."""
     on_frame = cups.frame_idx == frame
     pos, axis = np.array(cups.pos), np.array(cups.axis)
-    pos[on_frame] = pos[on_frame] @ inverse[:3, :3].T + inverse[:3, 3]
-    axis[on_frame] = axis[on_frame] @ inverse[:3, :3].T
+    pos[on_frame] = product(pos[on_frame], inverse[:3, :3].T) + inverse[:3, 3]
+    axis[on_frame] = product(axis[on_frame], inverse[:3, :3].T)
     return replace(cups, pos=pos, axis=axis)
 
 
@@ -248,8 +256,8 @@ def _with_moved_wrenches(actuators: Any, frame: int, inverse: Array) -> Any:
     """Actuators with the wrenches of those that act on a frame that has moved, about its origin."""
     on_frame = actuators.frame_idx == frame
     force, torque = np.array(actuators.frame_force), np.array(actuators.frame_torque)
-    force[on_frame] = force[on_frame] @ inverse[:3, :3].T
-    torque[on_frame] = torque[on_frame] @ inverse[:3, :3].T + np.cross(inverse[:3, 3], force[on_frame])
+    force[on_frame] = product(force[on_frame], inverse[:3, :3].T)
+    torque[on_frame] = product(torque[on_frame], inverse[:3, :3].T) + np.cross(inverse[:3, 3], force[on_frame])
     return replace(actuators, frame_force=force, frame_torque=torque)
 
 
@@ -258,7 +266,7 @@ def _with_moved_wrenches(actuators: Any, frame: int, inverse: Array) -> Any:
 
 def _geom_in_link(model: Model, geom: int) -> Array:
     frame = _link_in_frame(model, int(model.geoms.link_idx[geom]))
-    return _inverse(frame) @ _transform(model.geoms.rot[geom], model.geoms.pos[geom])
+    return product(_inverse(frame), _transform(model.geoms.rot[geom], model.geoms.pos[geom]))
 
 
 def geom_positions(model: Model) -> Array:
@@ -275,12 +283,12 @@ def geom_quaternions(model: Model) -> Array:
 def with_geom_positions(model: Model, positions: Array) -> Model:
     """Model with other positions of collision geoms in their links."""
     links = [_link_in_frame(model, link) for link in model.geoms.link_idx.tolist()]
-    pos = [(link @ [*x, 1.0])[:3] for link, x in zip(links, positions, strict=True)]
+    pos = [product(link, np.array([*x, 1.0]))[:3] for link, x in zip(links, positions, strict=True)]
     return model.with_columns("geoms", pos=np.array(pos).reshape(-1, 3))
 
 
 def with_geom_quaternions(model: Model, quaternions: Array) -> Model:
     """Model with other orientations of collision geoms in their links, quaternions of any norm."""
     links = [_link_in_frame(model, link) for link in model.geoms.link_idx.tolist()]
-    rot = [link[:3, :3] @ quaternion_to_matrix(x) for link, x in zip(links, quaternions, strict=True)]
+    rot = [product(link[:3, :3], quaternion_to_matrix(x)) for link, x in zip(links, quaternions, strict=True)]
     return model.with_columns("geoms", rot=np.array(rot).reshape(-1, 3, 3))

@@ -85,6 +85,8 @@ CODEGEN_MODES = ("auto", "loops", "unrolled")
 """Forms of a step program: chosen by model, loops over tables, or unrolled straight-line code."""
 RK4_STAGES = 4
 """Runs of the program per Runge-Kutta step."""
+MAX_BLOCK_SPARSE_TREES = 64
+"""Largest number of trees of the block-sparse warp solver of a GPU, whose elimination ordering has bit masks."""
 SINGLE_PRECISION_THRESHOLD = 1e-7
 """A solver tolerance above this value indicates single precision."""
 LINE_SEARCH_TRIALS_SINGLE, LINE_SEARCH_TRIALS_DOUBLE = 20, 40
@@ -129,6 +131,10 @@ class Settings:
     """Whether the kinetic energy of steps with too fast motion is limited."""
     freeze_on_error: bool = False
     """Whether an environment keeps its last valid state once the next state would not be finite."""
+    presence: bool = False
+    """Whether trees can be absent in some environments: removed from the simulation, until they are placed again."""
+    reserved: tuple[int, ...] = ()
+    """Entities that are absent initially, with `presence`."""
     external_forces: bool = False
     """Whether user-applied forces on links and joints are inputs."""
     per_env_parameters: bool = False

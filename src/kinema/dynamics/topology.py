@@ -60,6 +60,13 @@ _recent_tree_indices: deque[tuple[object, list[int]]] = deque(maxlen=4)
 """Tables of frames, and the tree index of each frame: one start asks for the same ones many times."""
 
 
+def trees_of_entity(model: Model, entity: int) -> list[int]:
+    """Trees that the links of an entity belong to, ascending."""
+    info, trees = model.entities[entity], tree_index_of_frames(model)
+    frames = model.links.frame_idx[info.link_start : info.link_end].tolist()
+    return sorted({trees[frame] for frame in frames if frame != WORLD and trees[frame] >= 0})
+
+
 def _find_tree_indices(model: Model) -> list[int]:
     trees: list[int] = []
     count, kinematic = 0, set(model.kinematic_frames)

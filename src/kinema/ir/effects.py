@@ -24,7 +24,16 @@ from .memory import (
     WARP_GLOBAL,
     MemoryLocation,
 )
-from .program import ForEachLoop, Program, Statements, WarpRegion, WorkQueueLoop, memory_accesses, nested_bodies
+from .program import (
+    ForEachLoop,
+    Program,
+    Statements,
+    WarpRegion,
+    WorkQueueLoop,
+    memory_accesses,
+    nested_bodies,
+    walk,
+)
 
 Cell = tuple[str, int]
 """Memory cell: (arena or array, offset), one scalar per environment."""
@@ -85,6 +94,16 @@ def find_effects(program: Program, statements: Statements) -> Effects:
     analysis = _EffectAnalysis(program, {})
     analysis.visit(statements, [])
     return analysis.result()
+
+
+def find_local_arrays(program: Program, statements: Statements) -> set[str]:
+    """Local arrays that statements use, without an analysis of the cells of other memory."""
+    used: set[str] = set()
+    for statement in walk(statements):
+        used.update(location.array for location, _ in memory_accesses(statement))
+        if isinstance(statement, ForEachLoop):
+            used.update(arena for x in statement.specializations for arena, _ in x.array_columns.values())
+    return used & program.locals.keys()
 
 
 def find_effect_cells(program: Program, statements: Statements) -> tuple[CellSet, CellSet, set[str]]:
@@ -197,6 +216,9 @@ class _EffectAnalysis:
             self._add_uses(array, uses, enclosing_iterations)
         n_executions = len(enclosing_iterations[-1].rows) if enclosing_iterations else 1
         for nested in outermost_for_each_loops(statements):
+            if nested.active_iterations is not None:
+                arena, row = nested.active_iterations
+                self._add_uses(arena, [(row, True, False)], [])
             if nested.joined_rows:  # columns are looked up one by one: every row and every execution has to occur
                 count = max(n_executions, len(nested.ints))
                 executions = [(i % max(n_executions, 1), i % len(nested.ints)) for i in range(count)]

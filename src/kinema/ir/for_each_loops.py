@@ -487,7 +487,7 @@ def trace_for_each_loop(
         iterations: specialization, array offsets and constants of each iteration.
         body: code of an iteration.
         no_unroll: whether the loop is kept when the program is unrolled.
-        active_iterations: offset of a list of the iterations that have an effect; CPU code skips all others.
+        active_iterations: offset of a list of the iterations that run, preceded by its length; None for all.
         joined_rows: memory locations of the row numbers of a joined loop, one per table of its `JoinedGroup`.
     """
     options = {"joined_rows": joined_rows} if joined_rows else {}

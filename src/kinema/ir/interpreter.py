@@ -104,11 +104,26 @@ class ArrayEvaluator(Evaluator):
                     self.run_joined_iteration(loop, combination.tolist())
                 self.active_mask = outer_mask
             return
+        if loop.active_iterations is not None:
+            self._run_active_iterations(loop, loop.active_iterations)
+            return
         for accumulator, _ in loop.reductions:
             self.store(accumulator, np.zeros(self.n_envs), {})
         super().run_for_each_loop(loop)
         for accumulator, total in loop.reductions:
             self.store(total, self.load(total) + self.load(accumulator), {})
+
+    def _run_active_iterations(self, loop: ForEachLoop, active: ArenaOffset) -> None:
+        """Execute the listed iterations of a loop; each runs in the environments whose list has it at a position."""
+        outer_mask = self.active_mask
+        lengths = np.broadcast_to(self.load(MemoryLocation(active.arena, active.row)), self.n_envs)
+        for position in range(int((lengths if outer_mask is None else lengths[outer_mask]).max(initial=0))):
+            listed = self.load(MemoryLocation(active.arena, active.row + 1 + position))
+            is_in_list = lengths > position if outer_mask is None else outer_mask & (lengths > position)
+            for index in np.unique(listed[is_in_list]).astype(np.int64).tolist():
+                self.active_mask = is_in_list & (listed == index)
+                self.run_iteration(loop, index)
+            self.active_mask = outer_mask
 
     def run_cooperative(self, statement: WorkQueueLoop | IntrinsicCall | AtomicIncrement) -> None:
         """Execute a work-queue loop sequentially, an intrinsic once per active environment, or a counter increment.

@@ -9,13 +9,20 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
-from .effects import Effects, allocation_end, find_effects, outermost_for_each_loops
+from .effects import (
+    Effects,
+    allocation_end,
+    find_effect_cells,
+    find_effects,
+    find_local_arrays,
+    outermost_for_each_loops,
+)
 from .intrinsics import AtomicIncrement, IntrinsicCall, SharedMemoryStaging, map_locations
 from .level_schedule import schedule_levels
 from .memory import SCRATCH, THREAD_SCRATCH, WARP_GLOBAL, MemoryLocation
@@ -94,6 +101,8 @@ def fission_kernels(program: Program, group_size: int, max_instructions: int | N
     kernels is copied at its start and end, by vector loads from an AoSoA layout (`HandoffLayout`) where possible.
     """
     segments = _split_segments(program, max_instructions)
+    if not any(x.is_warp_region or isinstance(x.statements[0], WorkQueueLoop) for x in segments):
+        return _thread_kernels(program, segments)
     effects = [find_effects(program, segment.statements) for segment in segments]
     regions = {
         i: _plan_warp_region(program, segments, effects, i, group_size)
@@ -131,19 +140,33 @@ def fission_kernels(program: Program, group_size: int, max_instructions: int | N
         if segment.is_warp_region:
             kernels.append(_warp_region_kernel(regions[i], segment, thread_packing, handoffs[i]))
             continue
-        local_arrays = {name: program.locals[name] for name in sorted(segment_effects.locals)}
-        kernel_program = Program(
-            _relocate(segment.statements, thread_packing.new_row),
-            local_arrays,
-            thread_packing.size,
-            thread_packing.allocation_starts,
-        )
-        kernels.append(
-            KernelPart(
-                kernel_program, can_overlap=i > 0 and _can_overlap(segments[i - 1], segments[i], effects[i - 1 : i + 1])
-            )
-        )
+        can_overlap = i > 0 and _can_overlap(segments[i - 1], segments[i], effects[i - 1 : i + 1])
+        kernel = _thread_kernel(program, segment, segment_effects.locals, thread_packing)
+        kernels.append(replace(kernel, can_overlap=can_overlap))
     return kernels
+
+
+def _thread_kernels(program: Program, segments: Sequence[_Segment]) -> list[KernelPart]:
+    """Kernels of a program without cooperative statements, in time proportional to the scratch memory."""
+    used = np.zeros(program.n_scratch + 1, np.bool_)
+    for segment in segments:
+        for cells in find_effect_cells(program, segment.statements)[:2]:
+            used |= cells.scratch_offsets
+    packing = ScratchPacking(program, np.flatnonzero(used[: program.n_scratch]))
+    return [_thread_kernel(program, x, find_local_arrays(program, x.statements), packing) for x in segments]
+
+
+def _thread_kernel(
+    program: Program, segment: _Segment, local_arrays: Collection[str], packing: ScratchPacking
+) -> KernelPart:
+    """Kernel of one thread per environment that runs the statements of a segment."""
+    kernel_program = Program(
+        _relocate(segment.statements, packing.new_row),
+        {name: program.locals[name] for name in sorted(local_arrays)},
+        packing.size,
+        packing.allocation_starts,
+    )
+    return KernelPart(kernel_program)
 
 
 # -------------------------------------------------------------------------------------------------------- warp regions
@@ -311,7 +334,7 @@ def promote_shared_locals(program: Program, max_instructions: int | None = None)
     run on different threads. Each becomes an allocation at the end of the scratch memory.
     """
     segments = _split_segments(program, max_instructions)
-    n_users = Counter(name for segment in segments for name in find_effects(program, segment.statements).locals)
+    n_users = Counter(name for segment in segments for name in find_local_arrays(program, segment.statements))
     for segment in segments:
         if segment.is_warp_region:
             n_users.update(2 * _locals_shared_by_iterations(program, segment.statements))
@@ -411,7 +434,7 @@ def _relocate(
 def _relocate_loop(
     loop: ForEachLoop, map_row: Callable[[int], int], promoted: Mapping[str, int], other_arenas: OtherArenas
 ) -> ForEachLoop:
-    """Return a loop with moved scratch memory: array offsets in its integer table, and totals of its reductions.
+    """Return a loop with moved scratch memory: array offsets in its table, totals of reductions, list of iterations.
 
     Only the loop's own table is rewritten, not its body.
 
@@ -446,7 +469,12 @@ def _relocate_loop(
     reductions = tuple(
         (accumulator, total._replace(element=map_row(total.element))) for accumulator, total in loop.reductions
     )
-    return replace(loop, ints=ints, specializations=tuple(specializations), reductions=reductions)
+    active = loop.active_iterations
+    if active is not None and active.arena == SCRATCH:
+        active = active._replace(row=map_row(active.row))
+    return replace(
+        loop, ints=ints, specializations=tuple(specializations), reductions=reductions, active_iterations=active
+    )
 
 
 # --------------------------------------------------------------------------------------------- lists in global memory

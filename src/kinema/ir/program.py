@@ -164,8 +164,7 @@ class ForEachLoop:
     """Name of the range of a nested loop, given by the columns `FIRST_ITERATION_PREFIX` and `ITERATION_COUNT_PREFIX` +
     name of the enclosing iteration; empty if all iterations run."""
     active_iterations: ArenaOffset | None = None
-    """Scratch offset of the list of iterations that have an effect, preceded by its length, or None. CPU code skips all
-    others."""
+    """Scratch offset of the list of iterations that run, preceded by its length, or None for all."""
     schedule: tuple[LevelBatch, ...] = ()
     """Level schedule of a loop in a warp region: batches of concurrent iterations in execution order."""
     predicated: bool = False

@@ -10,9 +10,13 @@ accesses.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
+from heapq import heappop, heappush
+
+import numpy as np
+import numpy.typing as npt
 
 from .effects import Effects, find_effects
 from .intrinsics import IntrinsicCall, SharedMemoryStaging
@@ -116,7 +120,7 @@ def _condition_only(statement: WhileLoop | CountedLoop | If) -> WhileLoop | Coun
 def _definite_writes(statements: Statements) -> Iterator[int]:
     """Scratch offsets that statements definitely write on every execution (must-write set).
 
-    Writes inside branches and nested loops and at dynamic indices are not included.
+    Writes inside branches, nested loops and loops over chosen rows and at dynamic indices are not included.
     """
     for block in statements:
         if isinstance(block, BasicBlock):
@@ -126,7 +130,9 @@ def _definite_writes(statements: Statements) -> Iterator[int]:
         elif isinstance(block, IntrinsicCall):
             for operand, count in block.intrinsic.definite_writes:
                 yield from range(operand.element, operand.element + count)
-        elif isinstance(block, ForEachLoop) and not block.range_name:
+        elif isinstance(block, ForEachLoop) and not (
+            block.range_name or block.joined_rows or block.active_iterations is not None
+        ):
             specialization_indices = block.specialization_indices()
             for specialization_index, specialization in enumerate(block.specializations):
                 stores = [
@@ -206,6 +212,31 @@ def pack_by_live_range(sizes: dict[int, int], ranges: dict[int, LiveRange]) -> t
     return starts, end
 
 
+def pack_side_by_side(sizes: Mapping[int, int]) -> tuple[dict[int, int], int]:
+    """Memory packing of allocations that are all live at the same time, by first fit: aligned ones, then short ones.
+
+    Short allocations are placed in the first gap in front of an aligned one that has room for them. Returns the start
+    of each allocation and the total size.
+    """
+    starts, end = dict[int, int](), 0
+    gaps: list[list[int]] = [[] for _ in range(4)]
+    """Heap of the starts of gaps, by their length."""
+    for allocation in sorted(sizes, key=lambda allocation: (sizes[allocation] < MIN_ALIGNED_SIZE, allocation)):
+        size, start = sizes[allocation], end
+        if size >= MIN_ALIGNED_SIZE:
+            start = round_up_to_4(end)
+            heappush(gaps[start - end], end)
+        elif size == 0:
+            start = 0
+        elif fitting := [(gap[0], length) for length, gap in enumerate(gaps) if gap and length >= size]:
+            start, length = min(fitting)
+            heappop(gaps[length])
+            heappush(gaps[length - size], start + size)
+        starts[allocation] = start
+        end = max(end, start + size)
+    return starts, end
+
+
 # ------------------------------------------------------------------------------------------------------------ packing
 
 
@@ -218,7 +249,7 @@ class ScratchPacking:
     def __init__(
         self,
         program: Program,
-        rows: set[int],
+        rows: Collection[int] | npt.NDArray[np.intp],
         live_ranges: Mapping[int, LiveRange] | None = None,
         *,
         fixed_starts: Mapping[int, int] | None = None,
@@ -228,12 +259,14 @@ class ScratchPacking:
         fixed_starts = fixed_starts or {}
         self._old_starts = list(program.allocation_starts) or [0]
         ends = [*self._old_starts[1:], program.n_scratch]
-        used = sorted({bisect_right(self._old_starts, row) - 1 for row in rows} - fixed_starts.keys())
+        offsets = rows if isinstance(rows, np.ndarray) else np.fromiter(rows, np.intp, len(rows))
+        allocations = np.unique(np.searchsorted(self._old_starts, offsets, side="right") - 1)
+        used = sorted(set(allocations.tolist()) - fixed_starts.keys())
         sizes = {allocation: ends[allocation] - self._old_starts[allocation] for allocation in used}
-        whole_run = {allocation: LiveRange(0, 0) for allocation in used}
-        starts, count = pack_by_live_range(
-            sizes, whole_run if live_ranges is None else {allocation: live_ranges[allocation] for allocation in used}
-        )
+        if live_ranges is None:
+            starts, count = pack_side_by_side(sizes)
+        else:
+            starts, count = pack_by_live_range(sizes, {allocation: live_ranges[allocation] for allocation in used})
         self._new_starts = {**fixed_starts, **{allocation: first_free + start for allocation, start in starts.items()}}
         self.size = first_free + count
         self.allocation_starts = tuple(sorted(set(self._new_starts.values())))

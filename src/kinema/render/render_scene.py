@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -81,14 +81,17 @@ class RenderScene:
     diagnostics: Diagnostics = field(default_factory=Diagnostics)
     """Warnings on content that cannot be rendered."""
 
-    def bounds(self, link_poses: Sequence[Pose] = ()) -> tuple[np.ndarray, np.ndarray]:
+    def bounds(
+        self, link_poses: Sequence[Pose] = (), hidden_links: Container[int] = ()
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper corner of the AABB of all bounded instances [m].
 
-        Links are at `link_poses`. A unit cube about the origin if there are no bounded instances.
+        Links are at `link_poses`, without those that are hidden. A unit cube about the origin if there are no bounded
+        instances.
         """
         corners = []
         for instance in self.instances:
-            if instance.geometry.is_infinite:
+            if instance.geometry.is_infinite or instance.link in hidden_links:
                 continue
             low, high = instance.geometry.bounds()
             box = np.array(np.meshgrid(*zip(low, high, strict=True), indexing="ij")).reshape(3, -1).T

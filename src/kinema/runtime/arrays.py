@@ -24,8 +24,13 @@ MAX_LANES = 16
 """Largest number of environments in a SIMD vector."""
 
 
-def padded_stride(n_envs: int, device: Device) -> int:
-    """Distance between rows of an arena in scalars: n_envs rounded up to whole vectors; on a CPU not a power of two."""
+def padded_stride(n_envs: int, device: Device, *, is_scalar: bool = False) -> int:
+    """Distance between rows of an arena in scalars: n_envs rounded up to whole vectors; on a CPU not a power of two.
+
+    1 for a single environment that scalar code steps (`is_scalar`): its values lie side by side, 16 to a cache line.
+    """
+    if is_scalar and n_envs == 1:
+        return 1
     stride = -(-n_envs // ENV_ALIGNMENT) * ENV_ALIGNMENT
     if device.is_cpu and stride >= ALIASING_STRIDE:
         stride += 16 + (-stride) % 16
@@ -62,14 +67,19 @@ class Arena:
     The arena `UNIFORM` of values shared by all environments has shape (rows,).
     """
 
-    def __init__(self, layout: ArenaLayout, n_envs: int, device: Device, precision: str) -> None:
-        """Allocate the arena, filled with zeros; KinemaError if the device has too little memory."""
+    def __init__(
+        self, layout: ArenaLayout, n_envs: int, device: Device, precision: str, *, is_scalar: bool = False
+    ) -> None:
+        """Allocate the arena, filled with zeros; KinemaError if the device has too little memory.
+
+        `is_scalar` tells that scalar code on a CPU is all that accesses the arena.
+        """
         self.layout = layout
         self.device = device
         self.precision = precision
         is_uniform = layout.name == UNIFORM
         self.n_envs = 1 if is_uniform else n_envs
-        self.stride = 1 if is_uniform else padded_stride(n_envs, device)
+        self.stride = 1 if is_uniform else padded_stride(n_envs, device, is_scalar=is_scalar)
         self.dtype = np.dtype(numpy_dtype(precision))
         rows = max(layout.n_rows, 1)
         shape = (rows,) if is_uniform else (rows, self.stride)

@@ -40,7 +40,7 @@ from .model_checks import check_dof_inertia, report_unsupported, without_unsuppo
 from .options import SolverOptions, report_unused_options
 from .variants import VariantIndices, variant_combinations, with_shared_geometry_data
 
-SETTINGS_NOT_IN_KEY = ("dt", "input_mode", "per_env", "n_partitions", "external_forces")
+SETTINGS_NOT_IN_KEY = ("dt", "input_mode", "per_env", "n_partitions", "external_forces", "presence", "reserved")
 """Settings left out of the compatibility key of states: they change neither the meaning of a state nor the dynamics, or
 their effect is visible in the arrays of the state."""
 
@@ -164,9 +164,7 @@ def _compile_models(
     geometry_cache = GeometryCache()
     min_ruled_geoms = {BroadPhase.AUTO: MIN_RULED_GEOMS, BroadPhase.CELLS: 0}.get(settings.broad_phase)
     device = find_device(inputs.device)
-    if not device.is_cpu:
-        min_ruled_geoms = None
-    elif min_ruled_geoms and device.lanes(inputs.precision, n_envs, None) > 1:
+    if min_ruled_geoms and device.is_cpu and device.lanes(inputs.precision, n_envs, None) > 1:
         min_ruled_geoms = MIN_RULED_GEOMS_OF_LANES
     models, user_set = [], np.zeros((2, 0), dtype=np.bool_)
     for i, combination in enumerate(combinations):
@@ -179,7 +177,7 @@ def _compile_models(
             build_model, specs, inputs.gravity, messages, inputs.medium, **options, geometry_cache=geometry_cache
         )
         model = build(min_ruled_geoms=min_ruled_geoms if len(combinations) == 1 else None)
-        if model.has_pair_rules and not supports_pair_rules(model, settings):
+        if model.has_pair_rules and not supports_pair_rules(model, settings, is_cpu=device.is_cpu):
             model = build()
         dofs, user_set = _with_dof_parameters(model, inputs.entities)
         model = model.with_tables(options=inputs.solver_options.apply_to(model.options), dofs=dofs)

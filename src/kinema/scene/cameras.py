@@ -34,6 +34,7 @@ from .arguments import Selection, finite_vector, one_of, pose_from_arguments, po
 from .built_scene import HasBuiltScene
 from .element_selection import HasEntities, select_link
 from .entity_queries import WORLD_LINK
+from .presence import presence_of_links
 from .render_scene import VisualEntity, build_render_scene, cameras_of_description
 
 DEFAULT_RESOLUTION = (640, 480)
@@ -41,7 +42,7 @@ DEFAULT_RESOLUTION = (640, 480)
 DEFAULT_FOV = 0.785398163397
 """Vertical field of view of an added camera [rad]."""
 HIDDEN_HEIGHT = -1e4
-"""Position of links of variants that an environment does not have [m]: far outside of all views."""
+"""Position of links that an environment does not have (of other variants, or absent) [m]: far outside of all views."""
 
 
 class RenderedSceneSource(HasBuiltScene, HasEntities, Protocol):
@@ -122,9 +123,19 @@ class RenderedScene:
             self.device_scene.update_poses(motion_blur=motion_blur)
             return
         pos, quat = _as_float32(links.pos.warp), _as_float32(links.quat.warp)
+        pos = self._hide_absent_links(pos)
         if self._variant_rows:
             pos, quat = self._append_variant_rows(pos), self._append_variant_rows(quat)
         self.device_scene.update_poses(pos, quat, motion_blur=motion_blur)
+
+    def _hide_absent_links(self, rows: Any) -> Any:
+        """Warp array of link positions (3 n_links, n_envs) with absent links at `HIDDEN_HEIGHT`."""
+        present = presence_of_links(self.scene.built.engine)
+        if present is None or present.all():
+            return rows
+        values = np.where(np.repeat(present, 3, axis=0), rows.numpy(), np.float32(HIDDEN_HEIGHT))
+        wp = warp()
+        return wp.array(np.ascontiguousarray(values), dtype=wp.float32, device=rows.device)
 
     def _append_variant_rows(self, rows: Any) -> Any:
         """Append rows for the links of entity variants to an array of link positions or quaternions.
@@ -152,7 +163,9 @@ class RenderedScene:
             return self.render_scene.bounds()
         pos, quat = (np.asarray(x.numpy(), np.float64) for x in (self.scene.links.pos, self.scene.links.quat))
         poses = [Pose.from_quaternion(p, q) for p, q in zip(pos[:, env], quat[:, env], strict=True)]
-        return self.render_scene.bounds([*poses, *(poses[link] for link, _ in self._variant_rows)])
+        present = presence_of_links(self.scene.built.engine)
+        absent = () if present is None else np.flatnonzero(~present[:, env]).tolist()
+        return self.render_scene.bounds([*poses, *(poses[link] for link, _ in self._variant_rows)], absent)
 
 
 def visual_entities(scene: RenderedSceneSource) -> list[VisualEntity]:

@@ -23,6 +23,7 @@ from .entity_state import EntityState
 from .geom_parameters import GeomParameters
 from .kinematic_bodies import set_target_pose
 from .motion_planning import EntityPlanner, PlanRequest, sample_plans
+from .presence import is_present
 from .sleep import links_asleep, wake_trees
 from .variants import EntityVariants
 
@@ -278,6 +279,10 @@ class Entity:
         self._control.apply_to_dofs(force, dofs_idx, envs_idx, "apply_dofs_external_force")
 
     # ----------------------------------------------------------------------------------------------------- state
+
+    def is_present(self, envs_idx: Selection = None) -> np.ndarray:
+        """Whether the entity is in each environment, bool (n_envs,): False after `Scene.remove`, until spawned."""
+        return is_present(self._index, envs_idx)
 
     def get_qpos(self, envs_idx: Selection = None, qs_idx: Selection = None) -> Any:
         """Generalized coordinates [m, rad], quaternions (w, x, y, z), (n_envs, n_qs)."""

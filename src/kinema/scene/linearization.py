@@ -145,6 +145,8 @@ class SceneLinearization:
         while the step runs, and derivatives are those of the same scene with a table of pairs.
         """
         built = self._scene.built
+        if built.engine.settings.presence:
+            raise KinemaError("gradients: entities of the scene can be spawned and removed: build it without room")
         if not built.model.has_pair_rules:
             return built
         if self._pair_table is None or self._pair_table[0] is not built:

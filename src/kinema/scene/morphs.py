@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from kinema import description, geometry
-from kinema.core import Array, ArrayLike, Diagnostics, KinemaError, Pose, rotation_aligning_z
+from kinema.core import Array, ArrayLike, Diagnostics, KinemaError, Pose, reproducible_norm, rotation_aligning_z
 from kinema.description import (
     Approximation,
     Base,
@@ -160,7 +160,7 @@ class Plane(Morph):
         normal = finite_vector(self.normal, "Plane: normal", "three")
         if not normal.any():
             raise KinemaError("Plane: normal: expected a direction, not zeros")
-        unit = normal / np.linalg.norm(normal)
+        unit = normal / reproducible_norm(normal)
         return Pose() if unit[2] == 1.0 else Pose(rotation=rotation_aligning_z(unit))
 
     def geometry(self, scale: Array) -> Geometry:

@@ -13,6 +13,7 @@ from kinema.core import KinemaError, ReadError, WriteError, check_writable
 
 from .arguments import resolve_envs
 from .built_scene import HasBuiltScene
+from .presence import presence_of_entities, set_entity_presence
 from .recording_formats import (
     RECORDING_VERSION,
     RecordedFrames,
@@ -93,7 +94,8 @@ class Recording:
         """Append the current state as a frame: copies of arrays (environments, ...), and the simulated time [s].
 
         The arrays are qpos, qvel, command (targets of the dofs), ctrl, act, poses of kinematic bodies and sensor data
-        (not for USD), and link poses (not for Parquet). The recorded time does not go back if the scene is reset.
+        (not for USD), link poses (not for Parquet), and the presence of entities if they can be removed. The recorded
+        time does not go back if the scene is reset.
         """
         built, arrays = self._recorded.built, {}
         if self.format != "usd":
@@ -110,6 +112,8 @@ class Recording:
                 arrays |= {"kinematic_pose": built.arrays.read("kinematic_pose", slice(None), self.envs)}
             if self._sensors:
                 arrays |= {"sensordata": self._recorded.read_sensors()[self.envs]}
+        if built.engine.settings.presence:
+            arrays |= {"present": presence_of_entities(built.arrays, self.envs)}
         if self.format != "parquet" and built.model.n_links:
             links = built.engine.fields.links_state
             for name in ("pos", "quat"):
@@ -167,6 +171,9 @@ def _recording_format(path: Path) -> str:
 REPLAYED_ARRAYS = {"qpos": "qpos", "qvel": "vel", "ctrl": "ctrl", "act": "act", "kinematic_pose": "kinematic_pose"}
 """Arrays of a recording that a replay restores, and their names in the engine."""
 
+PRESENT = "present"
+"""Array of the presence of entities."""
+
 LOADERS = {".npz": load_npz, ".parquet": load_parquet, ".mcap": load_mcap}
 """Functions that load a recording, by file suffix."""
 
@@ -216,7 +223,10 @@ class Replay:
             yield float(self.times[frame])
 
     def set_frame(self, frame: int) -> None:
-        """Set the coordinates, velocities, controls, activations and kinematic bodies of a frame; not the time."""
+        """Set the coordinates, velocities, controls, activations, kinematic bodies and presence of a frame.
+
+        The time is not set.
+        """
         if not -len(self) <= frame < len(self):
             raise KinemaError(f"{self.path} has {len(self)} frames: frame {frame} does not exist")
         for name, array in REPLAYED_ARRAYS.items():
@@ -224,6 +234,10 @@ class Replay:
                 self._scene.built.arrays.write(
                     array, slice(None), self.arrays[name][frame][: len(self._envs)], self._envs
                 )
+        if PRESENT in self.arrays:
+            present = self.arrays[PRESENT][frame][: len(self._envs)]
+            for number in range(present.shape[1]):
+                set_entity_presence(self._scene.built.arrays, number, present[:, number], self._envs)
 
     def _target_envs(self) -> np.ndarray:
         """Indices of the environments to replay into: the recorded ones if they exist, else the first ones.
@@ -231,7 +245,11 @@ class Replay:
         Raises `KinemaError` if coordinates, dofs or actuators of recording and scene have different names.
         """
         recorded, own_names = self.metadata["names"], element_names(self._scene.built.model)
-        for name in REPLAYED_ARRAYS:
+        if PRESENT in self.arrays and not self._scene.built.engine.settings.presence:
+            raise KinemaError(
+                f"{self.path} is of a scene whose entities can be removed: use scene.build(room=...) as there"
+            )
+        for name in (*REPLAYED_ARRAYS, PRESENT):
             if name in self.arrays and recorded.get(name) != own_names[name]:
                 raise KinemaError(
                     f"{self.path} is of another scene: {_describe_mismatch(recorded.get(name, []), own_names[name])}"

@@ -64,7 +64,7 @@ RECORDING_VERSION = 1
 """Version of the metadata of recordings."""
 COLUMN_PREFIXES = {
     **{"qpos": "q", "qvel": "v", "command": "c", "ctrl": "u", "act": "a"},
-    **{"kinematic_pose": "k", "sensordata": "s"},
+    **{"kinematic_pose": "k", "sensordata": "s", "present": "p"},
 }
 """Arrays stored as columns of a Parquet table, and the prefix of their column names."""
 NAMES_SUFFIX = "_names"
@@ -103,6 +103,7 @@ def element_names(model: Model) -> dict[str, list[str]]:
         **{"qpos": _numbered(qpos), "qvel": dofs, "command": dofs, "ctrl": actuators, "act": actuators},
         "kinematic_pose": [f"{body}[{k}]" for body in bodies for k in range(7)],
         "sensordata": columns,
+        "present": [entity.name for entity in entities],
     }
 
 
@@ -181,7 +182,8 @@ def write_parquet(path: Path, recorded: RecordedScene, frames: RecordedFrames, e
     """Write a recording as a Parquet table with one row per frame and environment; metadata as JSON in the schema.
 
     Columns: `frame`, `time`, `env`, `q.<coordinate>`, `v.<dof>`, `u.<actuator>`, `a.<actuator>` (activation),
-    `s.<sensor>`, `c.<dof>` (command), `k.<kinematic body>`; the metadata of a column has its `unit` where it is known.
+    `s.<sensor>`, `c.<dof>` (command), `k.<kinematic body>`, `p.<entity>` (presence); the metadata of a column has its
+    `unit` where it is known.
     """
     parquet = import_parquet()
     pyarrow = import_optional("pyarrow", purpose="Parquet", extra="record")
@@ -241,6 +243,7 @@ MESSAGE_FIELDS = {
     "act": "act",
     "kinematic_pose": "kinematic_pose",
     "sensordata": "sensors",
+    "present": "present",
 }
 """Arrays of a recording, and their names in state messages."""
 STATE_SCHEMA = {"type": "object", "properties": {name: {"type": "object"} for name in MESSAGE_FIELDS.values()}}
@@ -276,6 +279,7 @@ def write_mcap(path: Path, recorded: RecordedScene, frames: RecordedFrames, envs
     """
     stacked, model = frames.stacked(), recorded.built.model
     names, links = element_names(model), link_names(model)
+    entity_of_link = [i for i, entity in enumerate(model.entities) for _ in range(entity.link_start, entity.link_end)]
     with path.open("wb") as file:
         writer = import_mcap("writer").Writer(file)
         writer.start(profile="", library="kinema")
@@ -297,7 +301,7 @@ def write_mcap(path: Path, recorded: RecordedScene, frames: RecordedFrames, envs
                 frame_arrays = {name: values[frame, column] for name, values in stacked.items() if name != "time"}
                 messages = {
                     "state": _state_message(frame_arrays, names),
-                    "tf": _transforms_message(frame_arrays, links, seconds, f"env_{env}"),
+                    "tf": _transforms_message(frame_arrays, links, seconds, f"env_{env}", entity_of_link),
                 }
                 for topic, message in messages.items():
                     data, time = json.dumps(message).encode(), round(seconds * 1e9)
@@ -319,16 +323,22 @@ def _state_message(
 
 
 def _transforms_message(
-    frame_arrays: Mapping[str, np.ndarray], links: list[str], seconds: float, parent_frame: str
+    frame_arrays: Mapping[str, np.ndarray],
+    links: list[str],
+    seconds: float,
+    parent_frame: str,
+    entity_of_link: Sequence[int],
 ) -> dict[str, Any]:
-    """Message `foxglove.FrameTransforms` with the link poses of one frame and environment.
+    """Message `foxglove.FrameTransforms` with the poses of the links of present entities, in one environment.
 
     Args:
         frame_arrays: arrays of the frame; `link_pos` [m] and `link_quat` (w, x, y, z) are used.
         links: names of the links.
         seconds: simulated time [s].
         parent_frame: name of the environment's frame and prefix of the link frames.
+        entity_of_link: index of the entity of each link.
     """
+    present = frame_arrays.get("present", np.ones(max(entity_of_link, default=-1) + 1))
     if "link_pos" not in frame_arrays:
         return {"transforms": []}
     nanoseconds = round(seconds * 1e9)
@@ -342,7 +352,10 @@ def _transforms_message(
                 "translation": dict(zip("xyz", pos.tolist(), strict=True)),
                 "rotation": dict(zip("wxyz", quat.tolist(), strict=True)),
             }
-            for name, pos, quat in zip(links, frame_arrays["link_pos"], frame_arrays["link_quat"], strict=True)
+            for name, pos, quat, entity in zip(
+                links, frame_arrays["link_pos"], frame_arrays["link_quat"], entity_of_link, strict=True
+            )
+            if present[entity]
         ]
     }
 

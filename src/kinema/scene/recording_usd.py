@@ -66,6 +66,8 @@ def write_usd(path: Path, recorded: RecordedScene, frames: RecordedFrames, envs:
             root = _add_entity_reference(stage, env_xform.GetPath(), recorded, entity_idx, files[entity_idx, variant])
             poses = {name: stacked[f"link_{name}"][:, column] for name in ("pos", "quat") if f"link_{name}" in stacked}
             _write_link_samples(stage, root, recorded, (entity_idx, variant), time_codes, poses, offset)
+            if "present" in stacked:
+                _write_visibility(stage.GetPrimAtPath(root), time_codes, stacked["present"][:, column, entity_idx])
     stage.GetRootLayer().Save()
     temporary.replace(path)
 
@@ -159,6 +161,17 @@ def _write_link_samples(
         op.Set(_usd_matrix(local_poses[0][:3, :3], local_poses[0][:3, 3]))
         for code, matrix in [] if is_static else zip(time_codes, local_poses, strict=True):
             op.Set(_usd_matrix(matrix[:3, :3], matrix[:3, 3]), code)
+
+
+def _write_visibility(prim: Any, time_codes: list[float], present: np.ndarray) -> None:
+    """Make an entity invisible while it is absent, by samples at the first frame and where its presence changes."""
+    if present.all():
+        return
+    geom: Any = importlib.import_module("pxr.UsdGeom")
+    visibility = geom.Imageable(prim).CreateVisibilityAttr()
+    for i in range(len(present)):
+        if i == 0 or present[i] != present[i - 1]:
+            visibility.Set(geom.Tokens.inherited if present[i] else geom.Tokens.invisible, time_codes[i])
 
 
 def _disable_physics(root: Any, usd: Any, physics: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -57,6 +57,7 @@ from .scene_builder import SceneBuilder
 from .sensors import Sensor, Sensors
 from .sleep import links_asleep, wake_trees
 from .spatial_queries import Distances, Overlaps, RayHits, SpatialQueries
+from .spawning import Spawning
 from .state import SceneState, restore_state, snapshot_state
 from .stepping import ON_ERROR, Rollout, RolloutRunner, Stepper
 from .surface_velocity import SurfaceVelocities
@@ -216,6 +217,7 @@ class Scene:
             None if chosen is None else Integrator(chosen),
         )
         self._surface_velocities = SurfaceVelocities(self)
+        self._spawning = Spawning(self)
         self._stepper = Stepper(self, self._contacts)
         self._rollouts = RolloutRunner(self, self._stepper)
         self._linearization = SceneLinearization(self)
@@ -340,6 +342,7 @@ class Scene:
         env_spacing: tuple[float, float] = (1.0, 1.0),
         per_env: Sequence[str] = (),
         external_forces: bool = False,
+        room: int | Mapping[Entity, int] | None = None,
     ) -> None:
         """Build the model and allocate its environments; prints a summary on a terminal (`Scene.summary`).
 
@@ -354,17 +357,26 @@ class Scene:
                 (`kinema.dynamics.PER_ENV_PARAMETERS`), such as `gravity` or `kp`.
             external_forces: whether `apply_links_external_force`, `apply_links_external_torque` and
                 `apply_dofs_external_force` can be used; default False.
+            room: numbers of further copies of entities that `spawn` can place, by entity, or one number for every
+                entity that is a single free body. They are added to `entities` (`crate.1`, ...), and absent at first
+                and after `reset`. 0 for none, so that entities can be removed without compilation (docs/scenes.md).
+                Default none.
         """
         if self.is_built:
             raise KinemaError("the scene is already built")
         n_envs = positive_int(n_envs, "build", "environment")
         self._env_spacing = finite_vector(env_spacing, "env_spacing", "two")
         parameters = frozenset([per_env] if isinstance(per_env, str) else per_env)
-        self._builder.build(
-            n_envs,
-            parameters | self._surface_velocities.required_parameters(),
-            external_forces=boolean(external_forces, "external_forces"),
-        )
+        take_back = self._spawning.reserve(room)
+        try:
+            self._builder.build(
+                n_envs,
+                parameters | self._surface_velocities.required_parameters(),
+                external_forces=boolean(external_forces, "external_forces"),
+            )
+        except BaseException:
+            take_back()
+            raise
         self._surface_velocities.write_pending()
         if self._added_sensors:
             _ = self.sensors  # checks their error models
@@ -402,6 +414,53 @@ class Scene:
         The working memory is known once the step is compiled (`prepare`); it grows with `max_contacts`.
         """
         return self.built.engine.bytes_per_env
+
+    # --------------------------------------------------------------------------------------- spawning and removal
+
+    def spawn(
+        self,
+        entity: Entity,
+        pos: Any = None,
+        quat: Any = None,
+        *,
+        vel: Any = None,
+        ang: Any = None,
+        envs_idx: Selection = None,
+    ) -> Entity:
+        """Place an entity, or a copy of it for which there is room, in environments; compiles nothing.
+
+        Takes the first of `entity`, if it was removed, and its copies (`build(room=...)`) that is absent in all chosen
+        environments. It starts in its initial state: at rest, without commands and external forces.
+
+        Args:
+            entity: entity of this scene, or one of its copies.
+            pos: position of the base [m], (3,) or (n_envs, 3); None for the initial one.
+            quat: orientation of the base (w, x, y, z), (4,) or (n_envs, 4); None for the initial one.
+            vel: linear velocity of the base along the world axes [m/s], (3,) or (n_envs, 3); default zero.
+            ang: angular velocity of the base along the world axes [rad/s], (3,) or (n_envs, 3); default zero.
+            envs_idx: environments by index, slice or mask; None for all.
+
+        Returns:
+            The entity that was placed.
+        """
+        return self._spawning.spawn(entity, pos, quat, vel, ang, envs_idx)
+
+    def remove(self, entity: Entity, envs_idx: Selection = None) -> None:
+        """Take an entity that floats freely out of environments, until it is spawned again or they are reset.
+
+        It stays where it is, and neither moves nor collides; no force acts on it or from it, and it is not seen by
+        cameras, rays and viewers. Attachments to it end. Where it is absent already, nothing happens. In a scene that
+        was built without `room`, the step is compiled once more, which is reported.
+
+        Args:
+            entity: entity of this scene.
+            envs_idx: environments by index, slice or mask; None for all.
+        """
+        self._spawning.remove(entity, envs_idx)
+
+    def get_room(self, entity: Entity, envs_idx: Selection = None) -> np.ndarray:
+        """How many more of an entity can be spawned: it and its copies that are absent, int (n_envs,)."""
+        return self._spawning.room_left(entity, envs_idx)
 
     # ------------------------------------------------------------------------------------------ steps and resets
 

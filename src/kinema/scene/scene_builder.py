@@ -65,6 +65,10 @@ class SceneBuilder:
         self.current: BuiltScene | None = None
         """The built scene; None before `build`."""
         self._sim: Sim | None = None
+        self.presence = False
+        """Whether entities can be absent in some environments."""
+        self.reserved: tuple[int, ...] = ()
+        """Numbers of the entities that are absent initially."""
 
     @property
     def built(self) -> BuiltScene:
@@ -176,6 +180,8 @@ class SceneBuilder:
             freeze_on_error=scene.on_error != "flag",
             per_env=per_env,
             external_forces=external_forces,
+            presence=self.presence,
+            reserved=self.reserved,
         )
 
     def _build(self, n_envs: int, settings: Settings, diagnostics: Diagnostics) -> BuiltScene:

@@ -16,13 +16,14 @@ from kinema.builder import EntitySpec, pack_geom_table
 from kinema.core import Array, KinemaError, quaternion_to_matrix, rotate_vectors
 from kinema.description import Box, Capsule, Cylinder, Ellipsoid, Sphere
 from kinema.dynamics import PairDistances, PosedGeoms, RayIntersections, geom_type_indices, packed_data_headers
-from kinema.model import GEOM_TYPES, GeomsInfo, Model
+from kinema.model import ABSENT_RADIUS, GEOM_TYPES, GeomsInfo, Model
 
 from .arguments import IndexArray, Selection, as_array, as_batch, check_finite, resolve_envs, resolve_indices
 from .built_scene import BuiltScene, HasBuiltScene
 from .entity_index import EntityIndex, EntityLink, geom_index_in_entity
 from .geom_arrays import GeomTables
 from .morphs import Morph
+from .presence import presence_of_links
 
 # -------------------------------------------------------------------------------------------------------- geom indices
 
@@ -171,6 +172,9 @@ def geoms_in_envs(
     size, center, radius = (
         np.array([getattr(g, x)[rows] for g in geoms])[of_env] for x in ("size", "center", "radius")
     )
+    present = presence_of_links(built.engine)
+    if present is not None and len(moving):
+        radius[:, moving] = np.where(present[link[moving]][:, envs].T, radius[:, moving], ABSENT_RADIUS)
     types = geom_type_indices(geoms[0].types)[rows]
     data = np.array([packed_data_headers(g)[rows] for g in geoms])[of_env]
     if "size" in built.geom_overrides:

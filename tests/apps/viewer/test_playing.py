@@ -15,6 +15,7 @@ import kinema as km
 from kinema.apps.viewer import ElementRef, Viewer, view
 from kinema.apps.viewer.displayed_model import to_numpy
 from kinema.apps.viewer.drag import DragSpring
+from kinema.apps.viewer.scene_view import HIDDEN_HEIGHT
 from kinema.apps.viewer.simulation import (
     BASE_FIXED,
     BASE_FREE,
@@ -350,5 +351,34 @@ def test_the_camera_follows_what_moves() -> None:
         ball.set_pos([5.0, 0.0, 0.0])
         viewer.update()
         np.testing.assert_allclose(camera.position, [2.0, 0.0, 0.0], atol=1e-6)
+    finally:
+        viewer.close()
+
+
+def test_bodies_that_are_absent_are_hidden() -> None:
+    needs_viser()
+    scene = km.Scene(quiet=True, codegen="loops")
+    scene.add(km.Plane())
+    ball = scene.add(km.Sphere(0.05), pos=(0, 0, 0.5))
+    scene.build(2, room=1)
+    viewer = scene.show(port=0)
+
+    def seen() -> list[bool]:
+        return [node.visible for (index, _), node in sorted(viewer.scene_view.nodes.items()) if index in (1, 2)]
+
+    try:
+        assert seen() == [True, True, False, False]  # the world and the ball of both
+        copy = scene.spawn(ball, envs_idx=1)
+        scene.remove(ball, 0)
+        viewer.update()
+        assert seen() == [False] * 4
+        viewer.choose_environment(1, side_by_side=False)
+        assert seen() == [True] * 4
+        viewer.choose_environment(0, side_by_side=True)
+        heights = [viewer.env_grid.nodes[i, "sphere"].batched_positions[:, 2].tolist() for i in (1, 2)]
+        assert heights == [[HIDDEN_HEIGHT, pytest.approx(0.5)], [HIDDEN_HEIGHT, pytest.approx(0.5)]]
+        scene.remove(copy)
+        viewer.update()
+        assert viewer.env_grid.nodes[2, "sphere"].batched_positions[:, 2].tolist() == [HIDDEN_HEIGHT] * 2
     finally:
         viewer.close()

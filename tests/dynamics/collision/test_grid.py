@@ -14,6 +14,7 @@ from kinema.dynamics.collision import grid_plan
 from kinema.dynamics.collision.grid import CANDIDATE_SIZE, CANDIDATES_PER_GEOM, GridBroadPhase
 from kinema.dynamics.collision.grid_plan import GridLevel, excluded_values, plan_levels
 from kinema.dynamics.collision.pair_kinds import find_pair_kinds, geom_values
+from kinema.dynamics.settings import Settings
 from kinema.dynamics.tree.loop_context import ScratchAllocator
 from kinema.ir import SCRATCH, ArenaOffset, Program, Tracer, trace_for_each_loop, verify
 from kinema.model import PairRulesInfo, empty_pairs
@@ -30,7 +31,7 @@ class SearchContext(ScratchAllocator):
 
     def __init__(self, model: Any, array_offsets: dict[str, ArenaOffset]) -> None:
         super().__init__()
-        self.model, self.array_offsets, self.tracer = model, array_offsets, Tracer()
+        self.model, self.settings, self.array_offsets, self.tracer = model, Settings(), array_offsets, Tracer()
 
     @contextmanager
     def without_unrolling(self) -> Iterator[None]:

@@ -66,6 +66,17 @@ def test_rules_admit_the_pairs_of_the_table(tmp_path: Path, seed: int) -> None:
     assert named_pairs(rules) == named_pairs(table)
 
 
+@pytest.mark.parametrize("min_ruled_geoms", [0, None])
+def test_links_that_share_a_shape(tmp_path: Path, min_ruled_geoms: int | None) -> None:
+    """A shape in the lists of several links is a geom of each."""
+    world: Any = read(written(tmp_path, scene(0, 3)))
+    for robot in world.robots[1:]:
+        robot.links[0].shapes = world.robots[0].links[0].shapes[:1]
+    spec = EntitySpec(name="heap", description=world)
+    model = build_model([spec], with_contacts=True, min_ruled_geoms=min_ruled_geoms)
+    assert set(model.geoms.frame_idx.tolist()) == {-1, 3, 7, 11}
+
+
 def test_entities_of_their_own_collide_by_bit_masks() -> None:
     """Objects and a floor, each an entity."""
     box, ball = km.Box((0.1, 0.1, 0.1)), km.Sphere(0.05)
@@ -127,9 +138,9 @@ def test_invalid_environment_leaves_others_alone(tmp_path: Path) -> None:
 
 
 def test_scenes_that_need_a_table_have_one(tmp_path: Path) -> None:
-    """Sleep, robots and parameters per environment are simulated with a table of pairs."""
+    """What rules of collision are not supported for is simulated with a table of pairs."""
     file = written(tmp_path, scene(0))
-    for options in ({"sleep": True}, {"noslip_iterations": 2}, {"solver": "cg"}):
+    for options in ({"noslip_iterations": 2}, {"solver": "cg"}):
         built = km.Scene(quiet=True, broad_phase="cells", **options)
         built.add(km.read(file))
         built.build(n_envs=1)

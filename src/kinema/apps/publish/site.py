@@ -169,6 +169,8 @@ def _scene_of(source: Any, fixed: bool | None, errors: str = "raise") -> Scene:
         raise KinemaError("publish: a page simulates one environment: build the scene on a CPU with n_envs=1")
     if not scene.built.model.n_dofs:
         raise KinemaError("publish: nothing in the scene can move")
+    if scene.built.engine.settings.presence:
+        raise KinemaError("publish: entities of the scene can be spawned and removed: build it without room")
     return scene
 
 

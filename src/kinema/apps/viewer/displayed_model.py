@@ -197,6 +197,10 @@ class DisplayedModel:
         still = np.tile(self.world_pose.position, (len(envs), 1)), np.tile(self.world_pose.quaternion, (len(envs), 1))
         return result if WORLD in result else {WORLD: still, **result}
 
+    def is_present(self, envs: list[int]) -> np.ndarray:
+        """Whether the entity is present in some environments, bool (n,)."""
+        return np.ones(len(envs), np.bool_) if self.entity is None else self.entity.is_present(envs)
+
     def read_joints_from_simulation(self, env: int) -> None:
         """Set the joint coordinates to those of an environment of the simulation."""
         assert self.entity is not None

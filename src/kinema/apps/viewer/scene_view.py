@@ -311,6 +311,12 @@ class SceneView:
             if node is not None and np.isfinite(position).all() and np.isfinite(quaternion).all():
                 node.position, node.wxyz = position, quaternion
 
+    def set_present(self, model: DisplayedModel, present: bool) -> None:
+        """Show or hide a model, which may be absent from the simulation."""
+        for (index, _), node in self.nodes.items():
+            if index == model.index and node.visible != present:
+                node.visible = present
+
     def frame_camera(self, client: Any = None, view: str = DEFAULT_VIEW) -> None:
         """Move the camera to show everything: for one client at the current state, or initially for new clients."""
         low, high = (self.bounds_min, self.bounds_max) if client is None else self._current_bounds()
@@ -336,7 +342,7 @@ class SceneView:
 
     def _current_bounds(self) -> tuple[Array, Array]:
         """Bounding box of all links at their current poses, joined with the initial bounding box if near."""
-        links = [key for key in self.nodes if key[1] != WORLD]
+        links = [key for key, node in self.nodes.items() if key[1] != WORLD and node.visible]
         if not links:
             return self.bounds_min, self.bounds_max
         now, then = np.array([(self.nodes[key].position, self._initial_positions[key]) for key in links]).swapaxes(0, 1)
@@ -400,6 +406,8 @@ def _offset_vertices(mesh: MeshData, distance: float) -> Array:
 # ------------------------------------------------------------------------------------------------- grid of environments
 
 MAX_SHOWN_ENVS = 64
+HIDDEN_HEIGHT = -1e6
+"""Position of models that are absent in an environment [m]: beyond all views."""
 _CIRCLE_SEGMENTS = 8
 """Of circles of round shapes: they are small, and there are many."""
 _COARSE_TRIANGLES = 20_000
@@ -444,11 +452,13 @@ class EnvironmentGrid:
                 )
 
     def set_link_poses(self, model: DisplayedModel, poses: dict[str, tuple[Array, Array]]) -> None:
-        """Set the links of all environments: positions (n, 3) and quaternions (n, 4)."""
+        """Set the links of all environments: positions (n, 3) and quaternions (n, 4); hidden where they are absent."""
+        present = model.is_present(list(range(self.n_envs)))
         for link, (positions, quaternions) in poses.items():
             node = self.nodes.get((model.index, link))
             if node is not None:
-                node.batched_positions = np.nan_to_num(positions + self.env_offsets).astype(np.float32)
+                places = np.where(present[:, None], positions + self.env_offsets, HIDDEN_HEIGHT)
+                node.batched_positions = np.nan_to_num(places).astype(np.float32)
                 node.batched_wxyzs = np.nan_to_num(quaternions).astype(np.float32)
 
     def frame_camera(self, client: Any, view: str) -> None:

@@ -208,6 +208,7 @@ class Viewer:
                 elif simulated:
                     poses = exhibit.simulated_poses([self.env])
                     self.scene_view.set_link_poses(exhibit, {link: (p[0], q[0]) for link, (p, q) in poses.items()})
+                    self.scene_view.set_present(exhibit, bool(exhibit.is_present([self.env])[0]))
                 else:
                     found = exhibit.link_poses()
                     self.scene_view.set_link_poses(

@@ -61,7 +61,8 @@ class ThreadKernelEmitter(StatementEmitter):
     def allocate_row_list(self, program: Program) -> None:
         """Find the for-each loops that run for a list of their rows; allocate the list at the start of a function."""
         loops = outermost_for_each_loops(program.body)
-        loops = [x for x in loops if x.no_unroll and MIN_GUARDED_ROWS <= len(x.ints) <= MAX_GUARDED_ROWS]
+        loops = [x for x in loops if x.no_unroll and x.active_iterations is None]
+        loops = [x for x in loops if MIN_GUARDED_ROWS <= len(x.ints) <= MAX_GUARDED_ROWS]
         self.guards = find_guards(program, loops)
         n_rows = max((len(loop.ints) for loop in loops if id(loop) in self.guards), default=0)
         if n_rows:
@@ -78,6 +79,7 @@ class ThreadKernelEmitter(StatementEmitter):
             for n, body in zip(n_rows, bodies, strict=True)
         )
         is_nested = not loop.no_unroll or loop.range_name or loop.joined_rows or self.address_resolver.iteration_stack
+        is_nested = is_nested or loop.active_iterations is not None
         is_straight = all(isinstance(x, BasicBlock) for body in bodies for x in body)
         if is_nested or not is_straight or n_operations > MAX_UNROLLED_OPERATIONS:
             super()._emit_for_each_loop(loop)

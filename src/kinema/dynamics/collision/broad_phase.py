@@ -35,6 +35,7 @@ from ..tree.loop_context import tree_index_of_frames
 from ..tree.node_constants import with_per_env_parameters
 from ..tree.node_tables import NodeIteration
 from ..tree.node_values import NodeValues
+from ..tree.presence import both_present, presence_of_frames
 from ..tree.trace_context import TraceContext
 from ..vector_math import add, dot, rotate, sub
 from .aabbs import AABB_SIZE, aabb_separation, compute_aabbs
@@ -192,14 +193,14 @@ def _append_if_overlapping(iteration: IterationContext) -> None:
 def cull_frame_pairs(ctx: TraceContext, contact_buffers: ContactBuffers, frame_poses: NodeValues[Pose]) -> None:
     """Trace the broad-phase test of pairs of bodies (moving frames): bounding spheres of the geoms of both.
 
-    Writes the overlap flag of every contact buffer (1 if the spheres overlap and a tree of the buffer is awake) and
-    resets its number of contacts and of contacts lost by overflow. The sphere test is omitted if a candidate list of
-    geom pairs is made.
+    Writes the overlap flag of every contact buffer (1 if the spheres overlap, a tree of the buffer is awake, and both
+    are present) and resets its number of contacts and of contacts lost by overflow. The sphere test is omitted if a
+    candidate list of geom pairs is made.
     """
     has_list = uses_candidate_list(
         ctx.model, ctx.settings, sum(len(contact_buffer.spec.pairs) for contact_buffer in contact_buffers.buffers)
     )
-    if has_list and not ctx.skips_sleeping_trees:
+    if has_list and not ctx.skips_sleeping_trees and not ctx.settings.presence:
         _flag_all_frame_pairs(ctx, contact_buffers)
         return
     rows = _frame_pair_iterations(ctx, contact_buffers, has_candidate_list=has_list)
@@ -209,6 +210,8 @@ def cull_frame_pairs(ctx: TraceContext, contact_buffers: ContactBuffers, frame_p
         iteration.write("buffer lost count", [0.0])
         method, involves_world = iteration.specialization  # type: ignore[misc]
         is_awake = _is_any_tree_awake(iteration) if ctx.skips_sleeping_trees else 1.0
+        if ctx.settings.presence:
+            is_awake = ir.select(0.5, both_present(iteration), is_awake, 0.0)
         if method == "always":
             iteration.write("near", [is_awake])
             return
@@ -238,7 +241,9 @@ def _frame_pair_iterations(
     rows = []
     for contact_buffer in contact_buffers.buffers:
         with ctx.including_idle_trees():
-            row = contact_buffers.loop_iteration(contact_buffer, _sleep_flag_offsets(ctx, contact_buffer))
+            flags = _sleep_flag_offsets(ctx, contact_buffer)
+            flags |= presence_of_frames(ctx, contact_buffer.spec.frames)
+            row = contact_buffers.loop_iteration(contact_buffer, flags)
         constants = (
             {}
             if has_candidate_list or "geom_size" in ctx.settings.per_env

@@ -17,17 +17,16 @@ from kinema.ir import (
     SCRATCH,
     ArenaOffset,
     IterationContext,
-    IterationTable,
     MemoryLocation,
     OffsetColumn,
     Value,
 )
 
 from ..topology import dynamic_frames, tree_index_of_frames
-from ..tree.joined_columns import RecordList, for_each_record
+from ..tree.joined_columns import RecordList, RecordRange, for_each_record
 from ..tree.kinematic_tree import WORLD, NodeRefs, NodeType
 from ..tree.node_tables import JoinedColumns, NodeColumns
-from ..tree.per_tree import OffsetsPerTree, PerTreeArray
+from ..tree.per_tree import PerTreeArray, StatePerTree
 from ..tree.trace_context import TraceContext
 from ..vector_math import sum_values
 from .contact_buffer_specs import ContactSpecialization, contact_capacity
@@ -60,7 +59,7 @@ class PairLoop:
 
     pool: ContactPool
     involves_world: bool
-    extra_offsets: OffsetsPerTree
+    extra_offsets: Mapping[str, ArenaOffset | PerTreeArray | StatePerTree]
 
 
 class ContactSlots:
@@ -78,7 +77,9 @@ class ContactSlots:
         self._trees = np.array(tree_index_of_frames(model))[self.frames]
         n_geoms = len(model.geoms.names)
         capacity = contact_capacity(model) * n_geoms
-        self.pools = []
+        self.selected: dict[ArenaOffset, RecordRange] = {}
+        """Pairs that loops visit, by the offset of their list; empty for all."""
+        self.pools: list[ContactPool] = []
         for specialization in pool_specializations(model):
             lists = {
                 world: RecordList.allocate(ctx, len(PAIR_FIELDS), PAIRS_PER_GEOM * n_geoms) for world in (False, True)
@@ -100,7 +101,9 @@ class ContactSlots:
     # ------------------------------------------------------------------------------------------------------------ loops
 
     def loops(
-        self, buffer_filter: ContactBufferFilter = ContactBufferFilter.ALL, extra: OffsetsPerTree | None = None
+        self,
+        buffer_filter: ContactBufferFilter = ContactBufferFilter.ALL,
+        extra: Mapping[str, ArenaOffset | PerTreeArray | StatePerTree] | None = None,
     ) -> list[PairLoop]:
         """Loops over the pairs in contact selected by a filter, contacts with the world first."""
         worlds = {
@@ -130,14 +133,16 @@ class ContactSlots:
         for loop in self.loops(buffer_filter) if rows is None else rows:
             specialization = replace(loop.pool.specialization, involves_world=loop.involves_world)
             with self.ctx.without_unrolling():
+                records = loop.pool.pairs[loop.involves_world]
                 for_each_record(
                     self.ctx,
                     name,
-                    loop.pool.pairs[loop.involves_world],
+                    records,
                     [1] if loop.involves_world else [0, 1],
                     partial(self._join_bodies, loop, specialization),
                     PAIR_FIELDS,
                     lambda iteration, specialization=specialization: body(iteration, specialization),
+                    self.selected.get(records.offset),
                 )
 
     def _join_bodies(
@@ -153,7 +158,7 @@ class ContactSlots:
                 if by_side or (not name.endswith((" a", " b")) and side == "b"):
                     columns[name] = (
                         offset.column_of(self._trees)
-                        if isinstance(offset, PerTreeArray)
+                        if isinstance(offset, PerTreeArray | StatePerTree)
                         else OffsetColumn.repeated(offset, len(self.frames))
                     )
             refs = NodeRefs(NodeType.FRAMES, self.frames)
@@ -173,39 +178,6 @@ class ContactSlots:
         if between_frames:
             return sum_values([pool.pairs[False].length(self.ctx) for pool in self.pools])
         return sum_values([self.ctx.tracer.read(SCRATCH, pool.n_contacts.row) for pool in self.pools])
-
-    def list_bodies_in_contact(self) -> ArenaOffset:
-        """Trace a list of the bodies in contact: its length, then their indices among the nodes of the context."""
-        ctx, tracer = self.ctx, self.ctx.tracer
-        listed = ctx.allocate(len(self.frames) + 2)
-        in_contact = PerTreeArray(ctx)
-        n_trees = float(max(ctx.trees) + 1)
-        tracer.counted_loop("clear marks", n_trees, lambda i: tracer.write(SCRATCH, [0.0], in_contact.start.row, i))
-
-        def mark(iteration: IterationContext, specialization: ContactSpecialization) -> None:
-            for side in "b" if specialization.involves_world else "ab":
-                iteration.write(f"mark {side}", [1.0])
-
-        marks = {"mark a": in_contact, "mark b": in_contact}
-        self.for_each_active_buffer("bodies in contact", mark, self.loops(extra=marks))
-        tracer.write(SCRATCH, [0.0], listed.row)
-        columns = {
-            "mark": in_contact.column_of(self._trees),
-            "list": OffsetColumn.repeated(listed, len(self.frames)),
-        }
-        node_of_frame = {node.index: i for i, node in enumerate(ctx.nodes)}
-        nodes = np.array([node_of_frame[frame] for frame in self.frames.tolist()], np.float64)
-        refs, rows = NodeRefs(NodeType.FRAMES, self.frames), np.arange(len(nodes))
-        group = ctx.node_columns("body", rows, {"": refs}, columns, constants={"index": nodes[:, None]})
-
-        def append(iteration: IterationContext) -> None:
-            count = iteration.read("list")
-            iteration.tracer.write("list", [iteration.constant("index")], 1, count)  # overwritten if not in contact
-            iteration.write("list", [count + iteration.read("mark")])
-
-        with ctx.without_unrolling():
-            ctx.for_each("list bodies in contact", IterationTable([group]), append)
-        return listed
 
     def select_buffers(self, _buffer_filter: ContactBufferFilter) -> list[ContactPool]:
         """No buffers of fixed pairs of bodies."""

@@ -2,9 +2,10 @@
 
 Geoms of similar size form a level, whose cells are as wide as two of its largest geoms: geoms that overlap a geom of
 the level, and are not larger, are in its cell or in one of the 26 cells around. A geom is looked up at its own level
-and at coarser ones. Grids are periodic: cells a multiple of the grid size apart are one cell, and the test of the AABBs
-rejects geoms that are far apart. The geoms of a level are sorted by cells. Levels with few geoms, and geoms without
-bounds, are tested against all others.
+and at coarser ones. The index of a cell in a table is x + a y + b z modulo the size of the table, which is proportional
+to the number of geoms: few cells share an index whatever the shape of the scene, and the test of the AABBs rejects
+geoms that are far apart. The geoms of a level are sorted by cells. Levels with few geoms, and geoms without bounds, are
+tested against all others.
 
 Time grows with the number of geoms and of overlapping pairs, the code does not depend on either. Candidates are listed
 by kind of pair, in an order that follows from the positions alone.
@@ -20,8 +21,8 @@ from kinema.ir import SCRATCH, ArenaOffset, IterationContext, LoopIteration, Val
 from ..tree.joined_columns import RecordList
 from ..tree.loop_context import LoopContext
 from .aabbs import AABB_SIZE, aabb_separation
-from .grid_plan import CLASS_ARRAY, EXCLUDED_ARRAY, GEOM_ARRAY, GridLevel
-from .pair_kinds import FIRST_LOWER, FIRST_OTHER, N_CLASS_FIELDS, N_GEOM_FIELDS, find_pair_kinds
+from .grid_plan import CLASS_ARRAY, EXCLUDED_ARRAY, GEOM_ARRAY, N_CELLS_OF_ROW, GridLevel
+from .pair_kinds import FIRST_LOWER, FIRST_OTHER, FRAME_FIELD, N_CLASS_FIELDS, N_GEOM_FIELDS, find_pair_kinds
 from .vector_math import if_less
 
 MAX_CELL_COORDINATE = 3.0e4
@@ -30,11 +31,13 @@ CELL_WIDTH_FACTOR = 1.01
 """Safety factor of the cell width against rounding at cell borders."""
 OWN_ROW = 4
 """Index of the row of cells along x of a geom among the nine rows around it."""
-AABB, OWN_POSITION, IS_OWN, RANGE, AFTER = 6, 12, 13, 14, 17
-"""Positions in the local memory of a look-up, after the rows and layers of cells: AABB, position in the order, whether
-the geom is of the level, first and last cell along x and the cell beyond the border or -1, and the position after which
-geoms are tested, with the start of their range."""
-N_LOOK_UP_VALUES = 19
+SPLIT = 128.0
+"""Cell coordinates are multiplied in two parts, so that products are exact in single precision."""
+AABB, OWN_POSITION, IS_OWN, COLUMN, IS_AWAKE, AFTER = 6, 12, 13, 14, 15, 16
+"""Positions in the local memory of a look-up, after the index of the three rows of cells along y and the steps to the
+three layers along z: AABB, position in the order, whether the geom is of the level, index of the first cell along x,
+whether its body is awake, and the position after which geoms are tested, with the start of their range."""
+N_LOOK_UP_VALUES = 18
 CANDIDATE_SIZE = 3
 """Values of a candidate: the two geoms, and the row of the contact parameters."""
 
@@ -42,7 +45,16 @@ CANDIDATE_SIZE = 3
 class GridBroadPhase:
     """Traces the search of candidate pairs, from AABBs in the order of the broad phase to lists by kind of pair."""
 
-    def __init__(self, ctx: LoopContext, aabbs: ArenaOffset, levels: Sequence[GridLevel], n_geoms: int) -> None:
+    def __init__(
+        self,
+        ctx: LoopContext,
+        aabbs: ArenaOffset,
+        levels: Sequence[GridLevel],
+        n_geoms: int,
+        awake_frames: ArenaOffset | None = None,
+    ) -> None:
+        """Args beyond the AABBs: flags of frames at index 1 + frame, of which a pair needs one; None for all pairs."""
+        self.awake_frames = awake_frames
         self.ctx, self.aabbs, self.levels, self.n_geoms = ctx, aabbs, levels, n_geoms
         self.n_classes = len(ctx.model.pair_rules.row_of_classes)
         self.has_excluded = bool(len(ctx.model.pair_rules.excluded))
@@ -56,6 +68,7 @@ class GridBroadPhase:
             for k in range(n_kinds)
         ]
         """Candidates of each kind of pair."""
+        self._awake_before = ctx.allocate(0 if awake_frames is None else n_geoms + 1)
         self.lost = ctx.allocate(1)
         """Number of candidates that did not fit."""
 
@@ -66,6 +79,8 @@ class GridBroadPhase:
     def _offsets(self) -> dict[str, ArenaOffset]:
         names = [GEOM_ARRAY, CLASS_ARRAY, *([EXCLUDED_ARRAY] if self.has_excluded else [])]
         arrays = {name: self.ctx.array_offsets[name] for name in names}
+        if self.awake_frames is not None:
+            arrays["awake frames"] = self.awake_frames
         return {**arrays, **self.list_offsets(), "aabbs": self.aabbs}
 
     def list_candidates(self) -> None:
@@ -87,18 +102,22 @@ class GridBroadPhase:
 
     def _trace_levels(self) -> None:
         n = max(level.end for level in self.levels)
-        ends = self.ctx.allocate(max(level.size**3 for level in self.levels) + 2)
+        ends = self.ctx.allocate(max(level.n_cells for level in self.levels) + 2)
         cells, in_order = self.ctx.allocate(n), self.ctx.allocate(n)
         rows = []
         for level in self.levels:
             offsets = {**self._offsets(), "starts": ends, "cells": cells, "in order": in_order}
+            if self.awake_frames is not None:
+                offsets["awake before"] = self._awake_before
+            along_y, along_z = level.steps
             constants = {
                 "first": [float(level.first)],
                 "end": [float(level.end)],
-                "size": [float(level.size)],
-                "inverse size": [1.0 / level.size],
-                "n cells": [float(level.size**3)],
+                "n cells": [float(level.n_cells)],
+                "inverse n cells": [1.0 / level.n_cells],
                 "inverse width": [0.5 / (level.half_extent * CELL_WIDTH_FACTOR)],
+                "step y": [float(along_y), float(along_y * int(SPLIT) % level.n_cells)],
+                "step z": [float(along_z), float(along_z * int(SPLIT) % level.n_cells)],
             }
             rows.append(LoopIteration("level", offsets, constants))
         self.ctx.for_each("pairs of the levels of the grid", rows, self._search_level)
@@ -107,9 +126,17 @@ class GridBroadPhase:
         """Code of a level: sort its geoms by cells, look up these and all smaller geoms."""
         tracer = level.tracer
         self._sort_by_cells(level)
-        tracer.counted_loop(
-            "geoms up to the level", level.constant("end"), lambda position: self._look_up(level, position)
-        )
+        if self.awake_frames is not None:
+            self._count_awake(level)
+
+        def look_up(position: Value) -> None:
+            if not self.ctx.settings.presence:
+                self._look_up(level, position)
+                return
+            half_extent = tracer.read("aabbs", 3, float(AABB_SIZE) * position)  # negative if the body is absent
+            if_less(tracer, "present", 0.0, half_extent, lambda: self._look_up(level, position))
+
+        tracer.counted_loop("geoms up to the level", level.constant("end"), look_up)
 
     def _sort_by_cells(self, level: IterationContext) -> None:
         """Counting sort of the geoms of a level by their cells.
@@ -122,8 +149,8 @@ class GridBroadPhase:
 
         def add(i: Value) -> None:
             position = first + i
-            cell = self._cell_of(level, position)
-            index = cell[0] + level.constant("size") * (cell[1] + level.constant("size") * cell[2])
+            x, y, z = self._cell_of(level, position)
+            index = _wrap(level, _wrap(level, x) + _row_index(level, y, z))
             tracer.write("cells", [index], 0, position)
             tracer.write("starts", [tracer.read("starts", 1, index) + 1.0], 1, index)
 
@@ -142,49 +169,64 @@ class GridBroadPhase:
         tracer.write("starts", [count], 1, level.constant("n cells"))
         tracer.counted_loop("geoms in order", count, place)
 
+    def _count_awake(self, level: IterationContext) -> None:
+        """Number of geoms of awake bodies before each in the order of the cells."""
+        tracer = level.tracer
+        tracer.write("awake before", [0.0])
+
+        def add(i: Value) -> None:
+            before = tracer.read("awake before", 0, i)
+            position = tracer.read("in order", 0, i)
+            tracer.write("awake before", [before + self._is_awake(tracer, position)], 1, i)
+
+        tracer.counted_loop("awake geoms", level.constant("end") - level.constant("first"), add)
+
+    def _is_awake(self, tracer: ir.Tracer, position: Value) -> Value:
+        """Whether the body of the geom at a position of the order is awake."""
+        frame = tracer.read(GEOM_ARRAY, FRAME_FIELD, float(N_GEOM_FIELDS) * position)
+        return tracer.read("awake frames", 1, frame)
+
     def _cell_of(self, level: IterationContext, position: Value) -> list[Value]:
-        """Coordinates of the cell of a geom in the grid of a level; of a position that is not finite, of some cell."""
+        """Coordinates of the cell of a geom of a level; of a position that is not finite, of some cell."""
         scale, coordinates = level.constant("inverse width"), []
         for i in range(3):
             x = level.tracer.read("aabbs", i, float(AABB_SIZE) * position) * scale
-            x = ir.maximum(-MAX_CELL_COORDINATE, ir.minimum(MAX_CELL_COORDINATE, x))
-            coordinates.append(_wrap(level, ir.floor(x)))
+            coordinates.append(ir.floor(ir.maximum(-MAX_CELL_COORDINATE, ir.minimum(MAX_CELL_COORDINATE, x))))
         return coordinates
 
     def _look_up(self, level: IterationContext, position: Value) -> None:
         """Find the geoms of a level that overlap a geom.
 
-        Cells along x are consecutive, so that three neighbours are one range, and a second one at the border of the
-        grid. Of two geoms of the level, one is found from the other: in the rows of cells that follow its own row in
-        the order of y and z, and after it in its own row.
+        Cells along x are consecutive, so that three neighbours are one range, and a second one at the end of the table.
+        Of two geoms of the level, one is found from the other: in the rows of cells that follow its own row in the
+        order of y and z, and after it in its own row. Of a sleeping body, rows without awake bodies are skipped.
         """
         tracer, state = level.tracer, level.tracer.allocate_local(N_LOOK_UP_VALUES)
         aabb = [tracer.read("aabbs", i, float(AABB_SIZE) * position) for i in range(AABB_SIZE)]
         x, y, z = self._cell_of(level, position)
-        size = level.constant("size")
+        n_cells, step_y, step_z = (level.constant(name) for name in ("n cells", "step y", "step z"))
         is_own = ir.select(level.constant("first") - 0.5, position, 1.0, 0.0)
-        rows = [_wrap(level, y + delta) * size for delta in (-1.0, 0.0, 1.0)]
-        layers = [_wrap(level, z + delta) * (size * size) for delta in (-1.0, 0.0, 1.0)]
-        low, high = ir.maximum(x - 1.0, 0.0), ir.minimum(x + 1.0, size - 1.0)
-        beyond = ir.select(x, 0.5, size - 1.0, ir.select(size - 1.5, x, 0.0, -1.0))
-        tracer.write(state, [*rows, *layers, *aabb, position, is_own, low, high, beyond])
+        row = _row_index(level, y, z)
+        rows, layers = [row + n_cells - step_y, row, row + step_y], [n_cells - step_z, 0.0, step_z]
+        is_awake = 1.0 if self.awake_frames is None else self._is_awake(tracer, position)
+        tracer.write(state, [*rows, *layers, *aabb, position, is_own, _wrap(level, x - 1.0), is_awake])
 
         def visit_row(i: Value) -> None:
             row = i + float(OWN_ROW) * tracer.read(state, IS_OWN)
             layer = ir.floor((row + 0.5) * (1.0 / 3.0))
             start = tracer.read(state, 0, row - 3.0 * layer) + tracer.read(state, 3, layer)
-            low, high, beyond = (tracer.read(state, RANGE + k) for k in range(3))
-            first, end = tracer.read("starts", 1, start + low), tracer.read("starts", 2, start + high)
+            start = _wrap(level, start + tracer.read(state, COLUMN))
+            n_cells, last = level.constant("n cells"), float(N_CELLS_OF_ROW - 1)
+            first = tracer.read("starts", 1, start)
+            end = tracer.read("starts", 2, ir.minimum(start + last, n_cells - 1.0))
+            n_beyond = tracer.read("starts", 1, ir.maximum(start + (last + 1.0) - n_cells, 0.0))
             # in its own row, a geom of the level is tested with those that follow it
             after = ir.select(ir.absolute(row - float(OWN_ROW)), 0.5, tracer.read(state, IS_OWN), 0.0)
             after = ir.select(0.5, after, tracer.read(state, OWN_POSITION), -1.0)
             tracer.write(state, [after, first], AFTER)
-            other = start + ir.maximum(beyond, 0.0)
-            bounds = [tracer.read("starts", k, other) for k in (1, 2)]
-            tracer.counted_loop("geoms of neighbouring cells", end - first, visit)
-            tracer.write(state, [bounds[0]], AFTER + 1)
-            n_beyond = ir.select(-0.5, beyond, bounds[1] - bounds[0], 0.0)
-            tracer.counted_loop("geoms beyond the border", n_beyond, visit)
+            tracer.counted_loop("geoms of neighbouring cells", self._n_tested(tracer, state, first, end), visit)
+            tracer.write(state, [0.0], AFTER + 1)
+            tracer.counted_loop("geoms beyond the end", self._n_tested(tracer, state, 0.0, n_beyond), visit)
 
         def visit(i: Value) -> None:
             other = tracer.read("in order", 0, tracer.read(state, AFTER + 1) + i)
@@ -198,6 +240,13 @@ class GridBroadPhase:
             )
 
         tracer.counted_loop("rows of cells", 9.0 - float(OWN_ROW) * is_own, visit_row)
+
+    def _n_tested(self, tracer: ir.Tracer, state: str, first: Value, end: Value) -> Value:
+        """Number of geoms of a range that are tested: 0 if neither the geom nor any of the range is awake."""
+        if self.awake_frames is None:
+            return end - first
+        n_awake = tracer.read("awake before", 0, end) - tracer.read("awake before", 0, first)
+        return ir.select(0.5, tracer.read(state, IS_AWAKE) + n_awake, end - first, 0.0)
 
     # ---------------------------------------------------------------------------------------------------- other geoms
 
@@ -232,6 +281,9 @@ class GridBroadPhase:
         entry = float(N_CLASS_FIELDS) * (class_a * float(self.n_classes) + class_b)
         kind, row, order = (tracer.read(CLASS_ARRAY, i, entry) for i in range(N_CLASS_FIELDS))
         moves = ir.select(0.5, ir.absolute(frame_a - frame_b), kind, -1.0)
+        if self.awake_frames is not None:
+            n_awake = [tracer.read("awake frames", 1, frame) for frame in (frame_a, frame_b)]
+            moves = ir.select(0.5, n_awake[0] + n_awake[1], moves, -1.0)
         in_order = ir.select(order, FIRST_LOWER + 0.5, ir.select(geom_a, geom_b, 1.0, 0.0), FIRST_OTHER - order)
         first, second = ir.select(0.5, in_order, geom_a, geom_b), ir.select(0.5, in_order, geom_b, geom_a)
 
@@ -270,6 +322,16 @@ def append_candidate(tracer: ir.Tracer, capacity: int, start: Value, record: Seq
     if_less(tracer, "is full", float(capacity) - 0.5, count, overflows)
 
 
-def _wrap(level: IterationContext, coordinate: Value) -> Value:
-    """Cell coordinate modulo the size of the grid."""
-    return coordinate - level.constant("size") * ir.floor(coordinate * level.constant("inverse size"))
+def _wrap(level: IterationContext, index: Value) -> Value:
+    """Index modulo the number of cells."""
+    return index - level.constant("n cells") * ir.floor(index * level.constant("inverse n cells"))
+
+
+def _row_index(level: IterationContext, y: Value, z: Value) -> Value:
+    """Index of the cell (0, y, z)."""
+    total: Value = 0.0
+    for coordinate, name in ((y, "step y"), (z, "step z")):
+        step, step_of_split = level.constants(name)
+        high = ir.floor(coordinate * (1.0 / SPLIT))
+        total = total + _wrap(level, (coordinate - SPLIT * high) * step) + _wrap(level, high * step_of_split)
+    return _wrap(level, total)

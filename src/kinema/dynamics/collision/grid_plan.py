@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -15,8 +16,14 @@ LEVEL_RATIO = 2.0
 """Ratio of the sizes of the geoms of a level."""
 MIN_GEOMS_OF_LEVEL = 24
 """Number of geoms of a level from which on it has cells."""
-MIN_GRID_SIZE, MAX_GRID_SIZE = 4, 32
-"""Cells of a grid along an axis: powers of two; from 4 on, the neighbours of a cell are distinct."""
+MIN_CELLS, MAX_CELLS = 64, 65536
+"""Entries of the table of cells, a power of two: at least two per geom, up to the limit, below which products of cell
+coordinates and steps are exact in single precision."""
+N_CELLS_OF_ROW = 3
+"""Neighbouring cells along x, which have consecutive indices."""
+STEP_RATIOS = 0.618034, 0.754878
+"""Steps of the index of a cell along y and z, relative to the number of cells; irrational, so that rows of cells are
+spread evenly whatever the shape of the scene."""
 GEOM_ARRAY, CLASS_ARRAY, EXCLUDED_ARRAY = "broad_phase_geoms", "broad_phase_classes", "broad_phase_excluded"
 """Names of the arrays with the values of geoms, of every two classes, and the excluded pairs."""
 
@@ -32,10 +39,26 @@ class GridLevel:
     """Upper bound of the half extent of their AABBs along any axis [m]."""
 
     @property
-    def size(self) -> int:
-        """Cells of the grid along an axis."""
-        size = 2 ** math.ceil(math.log2(max(self.end - self.first, 1)) / 3.0)
-        return min(max(size, MIN_GRID_SIZE), MAX_GRID_SIZE)
+    def n_cells(self) -> int:
+        """Entries of the table of cells."""
+        return min(max(2 ** math.ceil(math.log2(2 * (self.end - self.first))), MIN_CELLS), MAX_CELLS)
+
+    @property
+    def steps(self) -> tuple[int, int]:
+        """Steps of the index of a cell along y and z; rows of three cells around a cell have distinct indices."""
+        return _find_steps(self.n_cells)
+
+
+@lru_cache(32)
+def _find_steps(n_cells: int) -> tuple[int, int]:
+    offsets = [(i, j) for i in range(-2, 3) for j in range(-2, 3) if i or j]
+    for distance in range(n_cells):
+        for y, z in ((distance, 0), (0, distance), (distance, distance)):
+            along_y, along_z = (int(ratio * n_cells) + x for ratio, x in zip(STEP_RATIOS, (y, z), strict=True))
+            apart = [(i * along_y + j * along_z) % n_cells for i, j in offsets]
+            if min(min(x, n_cells - x) for x in apart) >= N_CELLS_OF_ROW:
+                return along_y % n_cells, along_z % n_cells
+    raise AssertionError("no steps keep the neighbours of a cell apart")
 
 
 def plan_levels(half_extents: Sequence[float]) -> tuple[list[int], list[GridLevel]]:

@@ -22,6 +22,7 @@ from ..constraints.impedance import (
 )
 from ..rigid.kinematics import Pose, Twist
 from ..tree.node_values import NodeValues
+from ..tree.presence import both_present, presence_of_frames
 from ..tree.trace_context import TraceContext
 from ..vector_math import Vector, add, cross, dot, rotate, scale, sub
 from .analytic_pairs import ANALYTIC_COLLISION_TABLE
@@ -248,16 +249,25 @@ def detect_contacts_into_lists(
     with ctx.without_unrolling(len(ctx.model.geoms.names) > MAX_UNROLLED_GEOMS):
         geom_poses = compute_geom_poses(ctx, frame_poses, frame_velocities)
     buffer_inputs = [
-        ContactBufferInputs(spec, contact_lists.loop_offsets(spec), contact_lists.loop_constants(spec))
+        ContactBufferInputs(
+            spec,
+            {**contact_lists.loop_offsets(spec), **presence_of_frames(ctx, spec.frames)},
+            contact_lists.loop_constants(spec),
+        )
         for spec in contact_lists.specs
     ]
     rows = build_pair_iterations(ctx, buffer_inputs, geom_poses, uses_lists=True)
     ctx.work_queue_loop(
         "narrowphase",
         rows,
-        [bounding_sphere_test, analytic_or_obb_test],
+        [*([_presence_test] if ctx.settings.presence else []), bounding_sphere_test, analytic_or_obb_test],
         lambda iteration: collide_pair(iteration, pair_specialization(iteration)),
     )
+
+
+def _presence_test(iteration: IterationContext) -> tuple[Value, Value]:
+    """Two values a and b; both bodies of the current geom pair are present if a < b."""
+    return 0.5, both_present(iteration)
 
 
 def _scaled_invweight(

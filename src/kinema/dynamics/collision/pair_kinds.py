@@ -17,6 +17,8 @@ from .contact_buffer_specs import ContactSpecialization, max_contacts_by_types
 N_GEOM_FIELDS, N_CLASS_FIELDS = 3, 3
 """Values per geom (index, class, frame) and per two classes (kind or -1, row of parameters, order of the geoms) in the
 arrays that the broad phase reads."""
+FRAME_FIELD = 2
+"""Position of the frame among the values of a geom."""
 FIRST_LOWER, FIRST_OWN, FIRST_OTHER = 0.0, 1.0, 2.0
 """Order of two geoms in a pair: the lower index first, that of the first class first, or that of the second class."""
 

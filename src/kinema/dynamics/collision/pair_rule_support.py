@@ -4,28 +4,31 @@ from __future__ import annotations
 
 from kinema.model import Model
 
-from ..settings import BroadPhase, Settings, Solver
+from ..settings import MAX_BLOCK_SPARSE_TREES, BroadPhase, Settings, Solver
 from ..topology import dynamic_frames, tree_index_of_frames
 
 BODY_DOFS = 6
 """Degrees of freedom of a free body."""
 
 
-def supports_pair_rules(model: Model, settings: Settings) -> bool:
-    """Whether the step of a model can use rules of collision: on a CPU, free bodies with contacts and nothing else.
+def supports_pair_rules(model: Model, settings: Settings, *, is_cpu: bool) -> bool:
+    """Whether the step of a model can use rules of collision: free bodies with contacts and nothing else.
 
     Without equality constraints, couplings, dry friction, limits, actuators, sensors of contacts, kinematic bodies,
-    restitution and speculative contacts; solved by Newton's method, all trees together, with equal parameters in all
-    environments.
+    restitution and speculative contacts; solved by Newton's method with equal parameters in all environments. Islands
+    are always solved separately, and may sleep. On a GPU, one thread steps an environment, and scenes that a warp can
+    solve have a table of geom pairs.
     """
     if settings.broad_phase not in (BroadPhase.AUTO, BroadPhase.CELLS) or settings.solver is not Solver.NEWTON:
         return False
-    if settings.per_env or settings.islands or settings.noslip_iterations or settings.sleep_tolerance > 0.0:
+    if settings.per_env or settings.noslip_iterations:
         return False
     if settings.differentiable or settings.energy_limiter or model.kinematic_frames or model.n_actuators:
         return False
     tables = (model.equalities, model.couplings, model.tendons, model.attachments)
     if any(table.names for table in tables) or model.sensors.names or model.suction_cups.names:
+        return False
+    if not is_cpu and len(set(tree_index_of_frames(model))) <= MAX_BLOCK_SPARSE_TREES:
         return False
     rules, geoms, dofs = model.pair_rules.parameters, model.geoms, model.dofs
     if rules.restitution.any() or (rules.stiction_ratio > 1.0).any():

@@ -48,13 +48,17 @@ COMPUTED_CONSTANTS = ("weight", "hardest", "sign", "pair")
 """Parameters of a pair that follow from both geoms, in local memory."""
 
 
-def detect_contacts_by_rules(ctx: TraceContext, slots: ContactSlots, frame_poses: NodeValues[Pose]) -> None:
+def detect_contacts_by_rules(
+    ctx: TraceContext, slots: ContactSlots, frame_poses: NodeValues[Pose], awake_frames: ArenaOffset | None = None
+) -> None:
     """Trace the collision detection of a model with rules of collision, into the contact slots.
 
     Args:
         ctx: tracing context.
         slots: contacts to be filled; their counts are reset.
         frame_poses: poses of frames relative to the shifted world origin.
+        awake_frames: whether the body of each frame is awake, at index 1 + frame; pairs of geoms of which none is awake
+            are skipped. None for all pairs.
     """
     slots.clear()
     with ctx.without_unrolling():
@@ -63,7 +67,7 @@ def detect_contacts_by_rules(ctx: TraceContext, slots: ContactSlots, frame_poses
         first = ctx.allocate(AABB_SIZE * len(order))
         places = {geom: ArenaOffset(SCRATCH, first.row + AABB_SIZE * i) for i, geom in enumerate(order)}
         compute_aabbs(ctx, order, geom_poses, places)
-        grid = GridBroadPhase(ctx, first, levels, len(order))
+        grid = GridBroadPhase(ctx, first, levels, len(order), awake_frames)
         grid.list_candidates()
         _add_explicit_pairs(ctx, grid, places)
         kinds = find_pair_kinds(ctx.model).kinds
@@ -103,12 +107,19 @@ def _add_explicit_pairs(ctx: TraceContext, grid: GridBroadPhase, aabbs: Mapping[
         "b": OffsetColumn.from_offsets([aabbs[row[1]] for row in rows]),
     }
     columns |= {name: OffsetColumn.repeated(x, len(rows)) for name, x in grid.list_offsets().items()}
+    if grid.awake_frames is not None:
+        frames = dynamic_frames(model, model.geoms.frame_idx)
+        for i, side in enumerate("ab"):
+            of_frames = grid.awake_frames.row + 1 + frames[[row[i] for row in rows]]
+            columns[f"awake {side}"] = OffsetColumn(SCRATCH, of_frames.astype(np.int64))
     constants = {"candidate": np.array(rows, np.float64)}
     table = IterationTable([ColumnarGroup("explicit", np.arange(len(rows)), columns, constants)])
 
     def test(iteration: IterationContext) -> None:
         *candidate, kind = iteration.constants("candidate")
         separation = aabb_separation(iteration.read_array("a", AABB_SIZE), iteration.read_array("b", AABB_SIZE))
+        if grid.awake_frames is not None:
+            separation = ir.select(0.5, iteration.read("awake a") + iteration.read("awake b"), separation, 1.0)
         append = partial(append_candidate, iteration.tracer, grid.capacity, grid.stride * kind, candidate)
         if_less(iteration.tracer, "overlap", separation, 0.0, append)
 

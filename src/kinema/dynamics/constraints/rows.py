@@ -17,7 +17,7 @@ from kinema import ir
 from kinema.core import InternalError
 from kinema.ir import SCRATCH, ArenaOffset, IterationContext, LoopIteration, Value
 
-from ..arrays import ElementKind
+from ..arrays import PRESENT_ARRAY, ElementKind
 from ..rigid.kinematics import FrameAcceleration, Pose, Twist
 from ..tree.loop_context import tree_index_of_frames
 from ..tree.node_constants import with_per_env_parameters
@@ -328,6 +328,23 @@ class ConstraintRows:
             iteration.write("aref", [-(b * v) - x - acceleration for v, x, acceleration in terms])
 
         self.for_each_block("stiffness and aref of constraints", body)
+        if self.ctx.settings.presence:
+            self._clear_stiffness_of_absent_trees()
+
+    def _clear_stiffness_of_absent_trees(self) -> None:
+        """Trace a loop that makes the stiffness of constraints zero if one of their trees is absent."""
+        trees, rows, idle_flags = tree_index_of_frames(self.ctx.model), [], self.ctx.idle_flags_of_dofs()
+        for block, arrays in zip(self.blocks, self.block_arrays, strict=True):
+            for tree in sorted({trees[int(self.ctx.model.dofs.frame_idx[dof])] for dof in block.dofs}):
+                offsets = {"stiffness": arrays["stiffness"], PRESENT_ARRAY: self.ctx.presence_offset(tree)}
+                rows.append(LoopIteration(block.n_rows, {**offsets, **idle_flags[block.dofs[0]]}))
+
+        def body(iteration: IterationContext) -> None:
+            count: int = iteration.specialization  # type: ignore[assignment]
+            stiffness, present = iteration.read_array("stiffness", count), iteration.read(PRESENT_ARRAY)
+            iteration.write("stiffness", [ir.select(0.5, present, x, 0.0) for x in stiffness])
+
+        self.ctx.for_each("constraints of absent trees", rows, body)
 
     def multiply_jacobian(self, vector: NodeValues[list[Value]], array: str) -> None:
         """Trace the product J x of constraint Jacobian and joint-space vector x, stored in `array` of the rows."""

@@ -198,6 +198,8 @@ class Engine:
         self.wait_for_optimised = wait_for_optimised
         """Whether to wait for the optimised tier of compiled code."""
         self.lanes = 1 if model.has_pair_rules else lanes or device.lanes(precision, n_envs, threads)
+        self.is_scalar = device.is_cpu and self.lanes == 1
+        """Whether scalar code steps the environments."""
         limit_tolerance = precision == "single" and (settings.limits or settings.constraints or settings.contacts)
         settings = (
             replace(settings, tolerance=max(settings.tolerance, SINGLE_PRECISION_TOLERANCE))
@@ -251,13 +253,17 @@ class Engine:
             for name in ("state", "controls", UNIFORM)
         }
         check_memory(self.n_envs, self.device, self.precision, [layouts["state"], layouts["controls"]])
-        arenas = {name: Arena(layout, self.n_envs, self.device, self.precision) for name, layout in layouts.items()}
+        arenas = {name: self.new_arena(layout, self.n_envs) for name, layout in layouts.items()}
         self.state, self.controls, self.uniform = arenas["state"], arenas["controls"], arenas[UNIFORM]
         self._arenas = {array: arena for arena in arenas.values() for array in arena.layout.rows}
         self._empty_output = Arena(ArenaLayout("out"), 1, self.device, self.precision)
         self.array_offsets = {
             array: offset for layout in layouts.values() for array, offset in layout.offsets().items()
         }
+
+    def new_arena(self, layout: ArenaLayout, n_envs: int) -> Arena:
+        """Arena for a number of environments, in the strides of the engine's programs."""
+        return Arena(layout, n_envs, self.device, self.precision, is_scalar=self.is_scalar)
 
     def _set_models(self, models: Sequence[Model]) -> None:
         self.variants = replace(self.variants, models=models)
@@ -509,7 +515,7 @@ class Engine:
         """
         sizes = arena_arrays("controls", self.model, self.settings)
         arrays = [(f"{name} {t}", n) for t in range(steps) for name, n in sizes]
-        arena = Arena(ArenaLayout.from_sizes("controls", arrays), self.n_envs, self.device, self.precision)
+        arena = self.new_arena(ArenaLayout.from_sizes("controls", arrays), self.n_envs)
         for name in ("ctrl_mode", "actuator_on"):
             current = self.controls.view(name).numpy()
             for t in range(steps if len(current) else 0):

@@ -105,7 +105,7 @@ class DerivativeProgram:
 
 def new_arena(engine: Engine, name: str, sizes: list[tuple[str, int]], n_envs: int) -> Arena:
     """Arena on the device of an engine, from the names and sizes of its arrays."""
-    return Arena(ArenaLayout.from_sizes(name, sizes), n_envs, engine.device, engine.precision)
+    return engine.new_arena(ArenaLayout.from_sizes(name, sizes), n_envs)
 
 
 class SolvedStep:

@@ -36,7 +36,7 @@ from ..forces.fluid import fluid_law
 from ..pipeline import record_step
 from ..settings import Settings
 from ..step import StepData
-from ..topology import dynamic_frames, dynamic_parents
+from ..topology import dynamic_frames, dynamic_parents, tree_index_of_frames
 from ..tree.kinematic_tree import WORLD, KinematicTree, build_tree
 from ..tree.node_constants import FrameConstants, FrameSpecialization, link_constants, packed_inertia
 from ..tree.trace_context import TraceContext
@@ -64,6 +64,8 @@ class Component:
     tendons: list[int]
     control_samples: list[int]
     """Samples of the control history of delayed actuators."""
+    trees: list[int]
+    """Kinematic trees."""
 
     @property
     def is_contiguous(self) -> bool:
@@ -77,13 +79,13 @@ def connected_components(model: Model) -> list[Component]:
     Trees are connected by actuators, tendons, paths, couplings, constraints and collision pairs. Each component lists
     its frames, coordinates, dofs, links, actuators, tendons and control history samples.
     """
-    labels = _component_labels(model)
+    labels, trees = _component_labels(model), tree_index_of_frames(model)
     components: dict[int, Component] = {}
     kinematic = set(model.kinematic_frames)
     for frame, root in enumerate(labels):
         if frame in kinematic:
             continue
-        component = components.setdefault(root, Component([], [], [], [], [], [], []))
+        component = components.setdefault(root, Component([], [], [], [], [], [], [], []))
         component.frames.append(frame)
         component.qs.extend(model.frame_q_range(frame))
         component.dofs.extend(model.frame_dof_range(frame))
@@ -105,6 +107,7 @@ def connected_components(model: Model) -> list[Component]:
     for component in components.values():
         component.qs.sort()
         component.dofs.sort()
+        component.trees.extend(sorted({trees[frame] for frame in component.frames}))
     return list(components.values())
 
 
@@ -259,8 +262,12 @@ class CopiedComponents:
         name: str,
         trace_component: Callable[[TraceContext], None],
         outputs: Mapping[str, tuple[ElementKind, int]] | None = None,
+        active: ArenaOffset | None = None,
     ) -> None:
-        """Trace a loop over the components; `trace_component` traces the code of one, which writes `outputs` too."""
+        """Trace a loop over the components; `trace_component` traces the code of one, which writes `outputs` too.
+
+        `active` is the list of the components that are visited; None for all.
+        """
         first, model, settings = self.copies[0], self.model, self.settings
         starts = {array: _array_offset(array, first) for array in ARRAYS_BY_NAME}
 
@@ -296,7 +303,7 @@ class CopiedComponents:
 
         constants = {f"{parameter} {frame}": self._parameters[frame, parameter] for frame, parameter in self._differing}
         group = ColumnarGroup("copy", np.arange(len(self.copies)), self._offsets, constants)
-        trace_for_each_loop(tracer, name, IterationTable([group]), body)
+        trace_for_each_loop(tracer, name, IterationTable([group]), body, active_iterations=active)
 
 
 def group_equal_trees(
@@ -417,6 +424,8 @@ def _element_indices(kind: ElementKind, component: Component) -> list[int]:
             return component.tendons
         case ElementKind.DELAY_SAMPLE:
             return component.control_samples
+        case ElementKind.TREE:
+            return component.trees
     return []
 
 
@@ -454,7 +463,7 @@ def copy_signature(
     key: list[object] = [tuple(link - component.links[0] for link in component.links), links_matter]
     key += [
         tuple(x - indices[0] for x in indices)
-        for indices in (component.actuators, component.tendons, component.control_samples)
+        for indices in (component.actuators, component.tendons, component.control_samples, component.trees)
     ]
     for frame in component.frames:
         node = tree.nodes[frame]

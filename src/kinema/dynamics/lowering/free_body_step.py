@@ -9,7 +9,8 @@ depend on the number of bodies.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from kinema.ir import SCRATCH, ArenaOffset, OffsetColumn, Program, Tracer, Value
 from kinema.model import Model
 
 from ..arrays import ElementKind
+from ..collision.contact_lists import ContactCounts, record_contact_counts
 from ..collision.contact_slots import ContactSlots
 from ..collision.ruled_narrow_phase import detect_contacts_by_rules
 from ..constraints.contact_jacobian import MotionSubspace, shift_twist
@@ -25,17 +27,20 @@ from ..constraints.rows import ConstraintRows, KinematicState
 from ..pipeline import compute, record_step
 from ..rigid.kinematics import IDENTITY_POSE, Pose, Twist, poses_in_world
 from ..settings import Settings
+from ..sleep.body_sleep import BodySleep
+from ..solver.body_islands import BodyIslands
 from ..solver.constraint_solver import ConstraintSolution, solve_constraints
 from ..solver.objective import SolverInputs
 from ..step import StepData
 from ..topology import tree_index_of_frames
-from ..tree.body_context import BODY_DOFS, LOWER_TRIANGLE, BodyMassMatrix, body_context, node_values_in
-from ..tree.kinematic_tree import WORLD, KinematicTree, build_tree, frame_ref
+from ..tree.body_context import BODY_DOFS, LOWER_TRIANGLE, BodyFactors, BodyMassMatrix, body_context, node_values_in
+from ..tree.kinematic_tree import WORLD, build_tree, frame_ref
 from ..tree.node_constants import FrameConstants
 from ..tree.node_values import NodeValues, flatten, unflatten
 from ..tree.per_tree import PerTreeArray
+from ..tree.presence import free_body_chains, list_present, origin_of_chain, origin_of_first_present
 from ..tree.trace_context import TraceContext
-from ..vector_math import ZERO, Vector, add, scale
+from ..vector_math import ZERO, Vector, scale
 from .components import CopiedComponents, group_equal_trees
 from .program_tracing import OutputSpecs
 
@@ -56,12 +61,7 @@ OUTPUT_WIDTHS = {
 reference point, mass matrix, unconstrained acceleration, and inverse pivots of the factors of the mass matrix."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _BodyFactors:
-    """Inverse pivots of the mass matrix, as of `LDLFactors`."""
-
-    inverse_pivots: Mapping[int, ArenaOffset]
-    idle_flags: Mapping[int, Mapping[str, ArenaOffset]]
+POSE_TEMPLATE = Pose(((0.0,) * 3,) * 3, ZERO)
 
 
 class _FreeBodies:
@@ -74,7 +74,7 @@ class _FreeBodies:
         array_offsets: Mapping[str, ArenaOffset],
         outputs: OutputSpecs | None = None,
     ) -> None:
-        """Trace the loop that computes what the contacts depend on, `OUTPUT_WIDTHS`, for all bodies."""
+        has_islands, settings = settings.islands, replace(settings, islands=False)  # idle bodies are not in the lists
         tree = build_tree(model)
         groups = group_equal_trees(model, settings, tree, FrameConstants(model))
         bodies = sorted((body for group in groups for body in group), key=lambda body: body.frames[0])
@@ -84,20 +84,75 @@ class _FreeBodies:
         trees = np.array(tree_index_of_frames(model))
         self.trees = trees[frames].tolist()
         """Tree of each node."""
+        self.first_qs = [body.qs[0] for body in bodies]
+        self.first_dofs = first_dofs
         self.arrays = {name: PerTreeArray(ctx, width) for name, width in OUTPUT_WIDTHS.items()}
         self.forces = PerTreeArray(ctx, BODY_DOFS)
+        self.poses: NodeValues[Pose] = node_values_in(
+            ctx, "poses of bodies", self.arrays["body pose"], POSE_TEMPLATE, self.trees
+        )
         single = replace(settings, contacts=False, n_partitions=1, islands=False, use_warps=False)
         origin = array_offsets["qpos"]
         start = ArenaOffset(origin.arena, origin.row + bodies[0].qs[0])
+        initial = [float(model.qpos0[bodies[0].qs[0] + i]) for i in range(3)]
+        self.initial_origin = initial if has_islands else None
+        """Initial coordinates of the first body, the origin if islands are not to depend on each other; else None."""
+        self.present_origin = None
+        """Where the position of the first body that is present is found, the origin if bodies can be absent."""
+        if settings.presence:
+            chains = free_body_chains(tree.nodes)
+            self.present_origin = start = origin_of_first_present(ctx, chains, initial=has_islands)
         self.copies = []
         for group in groups:
             own_trees = trees[[body.frames[0] for body in group]]
             offsets = {name: array.column_of(own_trees) for name, array in self.arrays.items()}
             offsets |= {FORCE: self.forces.column_of(own_trees), ORIGIN: OffsetColumn.repeated(start, len(group))}
             self.copies.append(CopiedComponents(model, single, array_offsets, group, tree, offsets))
-        widths = {name: (ElementKind.ENVIRONMENT, width) for name, width in OUTPUT_WIDTHS.items()}
+
+    @property
+    def trees_of_copies(self) -> list[list[int]]:
+        """Tree of each body of each group of copies."""
+        trees = np.array(tree_index_of_frames(self.ctx.model))
+        return [trees[[body.frames[0] for body in group.copies]].tolist() for group in self.copies]
+
+    def list_present(self) -> list[ArenaOffset] | None:
+        """Trace the lists of the present bodies of each group of copies; None if all are always present."""
+        if not self.ctx.settings.presence:
+            return None
+        return [list_present(self.ctx, trees) for trees in self.trees_of_copies]
+
+    def compute_poses(self) -> None:
+        """Trace the loop that computes the poses of all bodies."""
+        widths = {name: (ElementKind.ENVIRONMENT, OUTPUT_WIDTHS[name]) for name in ("body pose",)}
         for group in self.copies:
-            group.trace_loop(ctx.tracer, "contact inputs of bodies", _write_contact_inputs, widths)
+            group.trace_loop(self.ctx.tracer, "poses of bodies", partial(_write_pose, self), widths)
+
+    def compute_contact_inputs(self, lists: Sequence[ArenaOffset] | None = None) -> None:
+        """Trace the loop that computes what the contacts depend on, `OUTPUT_WIDTHS`, for all bodies.
+
+        `lists` are the bodies of each group of copies that it is computed for; None for all.
+        """
+        widths = {name: (ElementKind.ENVIRONMENT, width) for name, width in OUTPUT_WIDTHS.items()}
+        write = partial(_write_contact_inputs, self)
+        for group, active in zip(self.copies, lists or [None] * len(self.copies), strict=True):
+            group.trace_loop(self.ctx.tracer, "contact inputs of bodies", write, widths, active)
+
+    def integrate(self, lists: Sequence[ArenaOffset] | None = None) -> None:
+        """Trace the loop that computes the next state, given the constraint forces."""
+        for group, active in zip(self.copies, lists or [None] * len(self.copies), strict=True):
+            group.trace_loop(self.ctx.tracer, "next state of bodies", _integrate, {}, active)
+
+    def origin(self, ctx: TraceContext, array: str) -> Vector:
+        """Origin of contact positions, given the coordinates of the first body at the start of an array.
+
+        If bodies can be absent, it is the position of the first one that is present.
+        """
+        if self.present_origin is not None:
+            source, first = (SCRATCH, self.present_origin.row) if ctx is self.ctx else (array, 0)
+            return [ctx.tracer.read(source, first + i) for i in range(3)]
+        if self.initial_origin is not None:
+            return origin_of_chain(self.tree.nodes[:3], self.initial_origin)
+        return origin_of_chain(self.tree.nodes[:3], [ctx.tracer.read(array, i) for i in range(3)])
 
     def build(self) -> Program:
         """The traced program."""
@@ -108,12 +163,40 @@ class _FreeBodies:
 
 
 def trace_free_body_step(model: Model, settings: Settings, array_offsets: Mapping[str, ArenaOffset]) -> Program:
-    """Trace the step of a model with rules of collision."""
+    """Trace the step of a model with rules of collision; the islands of bodies in contact are solved separately."""
     bodies = _FreeBodies(model, settings, array_offsets)
-    _solve_contacts(bodies)
-    for group in bodies.copies:
-        group.trace_loop(bodies.ctx.tracer, "next state of bodies", _integrate, {})
+    if settings.sleep_tolerance > 0.0:
+        _trace_step_of_awake_bodies(bodies)
+    else:
+        present = bodies.list_present()
+        bodies.compute_contact_inputs(present)
+        _solve_contacts(bodies, *_detect_contacts(bodies))
+        bodies.integrate(present)
     return bodies.build()
+
+
+def _trace_step_of_awake_bodies(bodies: _FreeBodies) -> None:
+    """Trace the step of the bodies that are awake, or are woken by contacts; nothing else if all sleep."""
+    ctx = bodies.ctx
+    sleep = BodySleep(ctx, bodies.first_qs, bodies.first_dofs)
+    sleep.begin_step()
+    record_contact_counts(ctx, ContactCounts(0.0, 0.0, 0.0))
+    if ctx.has_output("n_iterations"):
+        ctx.write("n_iterations", None, [0.0])
+
+    def step() -> None:
+        bodies.compute_poses()
+        slots, islands = _detect_contacts(bodies, sleep)
+        awake = [sleep.list_awake_of(group) for group in bodies.trees_of_copies]
+        bodies.compute_contact_inputs(awake)
+        islands.find()
+        ctx.active_nodes = sleep.awake_bodies
+        _solve_contacts(bodies, slots, islands, has_islands=True)
+        ctx.active_nodes = None
+        bodies.integrate(awake)
+        sleep.put_to_sleep(islands.islands)
+
+    ctx.if_nonzero("awake bodies", ctx.tracer.read(SCRATCH, sleep.n_awake.row), step)
 
 
 def trace_free_body_contacts(
@@ -125,28 +208,40 @@ def trace_free_body_contacts(
     output_prefix: str,
 ) -> Program:
     """Trace a program that solves the contacts of a model with rules of collision and writes fields of contacts."""
-    bodies = _FreeBodies(model, replace(settings, n_partitions=1, islands=False), array_offsets, outputs)
+    bodies = _FreeBodies(model, replace(settings, n_partitions=1), array_offsets, outputs)
     bodies.ctx.output_prefix = output_prefix
-    slots, solution = _solve_contacts(bodies)
+    bodies.compute_contact_inputs(bodies.list_present())
+    slots, islands = _detect_contacts(bodies)
+    solution = _solve_contacts(bodies, slots, islands)
     data = StepData(bodies.ctx)
     data.contact_buffers, data.contacts, data.qfrc_constraint = slots, solution.contacts, solution.qfrc_constraint
     trace_fields(data)
     return bodies.build()
 
 
-def _write_contact_inputs(ctx: TraceContext) -> None:
+def _write_pose(bodies: _FreeBodies, ctx: TraceContext) -> None:
+    """Trace the pose of the body of a context about the shifted origin."""
+    step = StepData(ctx)
+    compute(step, "local_poses")
+    poses = poses_in_world(ctx, step.local_poses, scale(-1.0, bodies.origin(ctx, ORIGIN)))
+    ctx.tracer.write("body pose", _read_values(ctx, poses, -1))
+
+
+def _read_values(ctx: TraceContext, values: NodeValues, node: int) -> list[Value]:
+    """Values of a node of a context by its index."""
+    place = values.offset_of(ctx.nodes[node].ref)
+    count = len(flatten(values.template_of(ctx.nodes[node].ref)))
+    return [ctx.tracer.read(SCRATCH, place.row + i) for i in range(count)]
+
+
+def _write_contact_inputs(bodies: _FreeBodies, ctx: TraceContext) -> None:
     """Trace the arrays `OUTPUT_WIDTHS` of the body of a context."""
     step, tracer = StepData(ctx), ctx.tracer
     compute(step, "local_poses", "mass_matrix", "mass_factors", "qacc_smooth")
-    origin = _shifted_origin(ctx.tree, [tracer.read(ORIGIN, i) for i in range(3)])
-    poses = poses_in_world(ctx, step.local_poses, scale(-1.0, origin))
+    poses = poses_in_world(ctx, step.local_poses, scale(-1.0, bodies.origin(ctx, ORIGIN)))
     subspaces = world_motion_subspaces(ctx, step.local_poses, poses)
 
-    def read(values: NodeValues, node: int) -> list[Value]:
-        place = values.offset_of(ctx.nodes[node].ref)
-        count = len(flatten(values.template_of(ctx.nodes[node].ref)))
-        return [tracer.read(SCRATCH, place.row + i) for i in range(count)]
-
+    read = partial(_read_values, ctx)
     dofs = [dof for node in ctx.nodes for dof in node.dofs]
     pose = read(poses, -1)
     axes = [x for node in range(len(ctx.nodes)) for x in read(subspaces, node)]
@@ -167,18 +262,9 @@ def _write_contact_inputs(ctx: TraceContext) -> None:
         tracer.write(name, scalars)
 
 
-def _shifted_origin(tree: KinematicTree, coordinates: Sequence[Value]) -> Vector:
-    """Position of the first body, the origin of contact positions, given its first three coordinates."""
-    slides = zip(tree.nodes[:3], coordinates, strict=True)
-    return add(*(scale(q - node.reference, node.axis) for node, q in slides))
-
-
 def _pose_of(flat: Sequence[Value]) -> Pose:
     """Pose from its flattened values."""
     return unflatten(POSE_TEMPLATE, flat)
-
-
-POSE_TEMPLATE = Pose(((0.0,) * 3,) * 3, ZERO)
 
 
 def _integrate(ctx: TraceContext) -> None:
@@ -195,35 +281,54 @@ def _integrate(ctx: TraceContext) -> None:
     record_step(step)
 
 
-def _solve_contacts(bodies: _FreeBodies) -> tuple[ContactSlots, ConstraintSolution]:
-    """Trace the collision detection and the constraint solve; writes the constraint forces of each body."""
-    ctx, arrays, trees = bodies.ctx, bodies.arrays, bodies.trees
-    zero_twist = Twist(ZERO, ZERO)
-    subspace = MotionSubspace([zero_twist] * BODY_DOFS)
-    poses = node_values_in(ctx, "poses of bodies", arrays["body pose"], POSE_TEMPLATE, trees)
-    origin = _shifted_origin(bodies.tree, [ctx.tracer.read("qpos", i) for i in range(3)])
+def _detect_contacts(bodies: _FreeBodies, sleep: BodySleep | None = None) -> tuple[ContactSlots, BodyIslands]:
+    """Trace the collision detection, given the poses of the bodies; the islands are not found yet.
+
+    With sleep, contacts between sleeping bodies are not detected, and islands that awake bodies touch are woken.
+    """
+    ctx, poses = bodies.ctx, bodies.poses
+    origin = bodies.origin(ctx, "qpos")
     world = poses.allocate(frame_ref(WORLD), POSE_TEMPLATE)
     ctx.tracer.write(SCRATCH, flatten(Pose(IDENTITY_POSE.rotation, scale(-1.0, origin))), world.row)
     slots = ContactSlots(ctx)
-    detect_contacts_by_rules(ctx, slots, poses)
-    inverse_pivots = {
-        dof: arrays["body inverse pivots"].offset_of(tree, i)
-        for node, tree in zip(ctx.nodes, trees, strict=True)
-        for i, dof in enumerate(node.dofs)
-    }
+    if sleep is None:
+        detect_contacts_by_rules(ctx, slots, poses)
+        return slots, BodyIslands(ctx, slots)
+
+    def detect_and_wake() -> tuple[Value, Value]:
+        detect_contacts_by_rules(ctx, slots, poses, sleep.awake_frames)
+        return 0.5, sleep.wake_contacted(slots)
+
+    ctx.while_loop("detect contacts and wake", detect_and_wake, len(ctx.nodes) + 1)
+    return slots, BodyIslands(ctx, slots)
+
+
+def _solve_contacts(
+    bodies: _FreeBodies, slots: ContactSlots, islands: BodyIslands, *, has_islands: bool = False
+) -> ConstraintSolution:
+    """Trace the constraint solve; writes the constraint forces of each body.
+
+    `has_islands` tells that the islands were found; they are found here otherwise if there are contacts.
+    """
+    ctx, arrays, trees, poses = bodies.ctx, bodies.arrays, bodies.trees, bodies.poses
+    zero_twist = Twist(ZERO, ZERO)
+    subspace = MotionSubspace([zero_twist] * BODY_DOFS)
     zeros = [0.0] * BODY_DOFS
     mass = node_values_in(ctx, "mass matrices", arrays["body mass"], [0.0] * len(LOWER_TRIANGLE), trees)
 
     def make_inputs() -> SolverInputs:
+        if not has_islands:
+            islands.find()
         about_point = node_values_in(ctx, "axes about points", arrays["body axes about point"], subspace, trees)
         return SolverInputs(
             rows=ConstraintRows(ctx, []),
             mass_matrix=BodyMassMatrix(ctx, arrays["body mass"], mass),  # type: ignore[arg-type]
-            mass_factors=_BodyFactors(inverse_pivots, {dof: {} for dof in inverse_pivots}),  # type: ignore[arg-type]
+            mass_factors=BodyFactors(arrays["body inverse pivots"]),  # type: ignore[arg-type]
             qacc_smooth=node_values_in(ctx, "unconstrained acceleration", arrays["body acceleration"], zeros, trees),
             motion_subspaces=node_values_in(ctx, "motion axes", arrays["body axes"], subspace, trees),
             shifted_world_poses=poses,
             references=(arrays["body point"], about_point),
+            body_islands=islands,
         )
 
     state = KinematicState(ctx, *[None] * 5)  # type: ignore[arg-type]  # no rows depend on it
@@ -231,4 +336,4 @@ def _solve_contacts(bodies: _FreeBodies) -> tuple[ContactSlots, ConstraintSoluti
     result = node_values_in(ctx, "forces of bodies", bodies.forces, zeros, trees)
     copy: Callable[..., None] = lambda node: result.put(node.ref, solution.qfrc_constraint[node.ref])  # noqa: E731
     ctx.for_each_frame("constraint forces of bodies", copy)
-    return slots, solution
+    return solution

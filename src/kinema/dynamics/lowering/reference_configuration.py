@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import fields
@@ -10,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from kinema.core import Array, reproducible_norm, reproducible_solve
+from kinema.core import Array, reproducible_norm, reproducible_solve, sine_cosine
 from kinema.ir import ArenaOffset, LoopIteration
 from kinema.model import Model, PrimitiveJointType
 
@@ -174,7 +173,7 @@ def reference_link_poses(model: Model) -> tuple[Array, Array]:
 
 def perturbed_configuration(model: Model) -> list[float]:
     """Configuration near qpos0 in which no joint axes are parallel by coincidence (deterministic perturbation)."""
-    shift = [0.4 * math.cos(1.7 * i + 0.3) for i in range(model.n_dofs)]
+    shift = [0.4 * sine_cosine(1.7 * i + 0.3)[1] for i in range(model.n_dofs)]
     q = [float(x) for x in model.qpos0]
     for node in build_tree(model).nodes:
         coordinates = integrate_coordinates(node, [q[i] for i in node.qs], [shift[d] for d in node.dofs])

@@ -14,6 +14,8 @@ from ..rigid.kinematics import Twist, twist_at_point
 from ..rigid.rnea import Wrench, spatial_momentum
 from ..step import StepData
 from ..tree.kinematic_tree import FrameNode, LinkNode, NodeRef, NodeType
+from ..tree.node_values import flatten, unflatten
+from ..tree.presence import zero_if_absent
 from ..vector_math import ZERO, Vector, add, cross, dot, rotate, scale, sub
 
 
@@ -74,7 +76,7 @@ class SystemTotals:
 def system_totals(data: StepData) -> SystemTotals:
     """Sum mass, first moment, kinetic energy, joint spring energy and momenta over all moving frames.
 
-    Moments and angular momentum are about the world origin, in world axes.
+    Moments and angular momentum are about the world origin, in world axes. Absent trees do not count.
     """
     compute(data, "world_poses", "velocities")
     ctx, poses, velocities = data.ctx, data.world_poses, data.velocities
@@ -86,7 +88,7 @@ def system_totals(data: StepData) -> SystemTotals:
         for joint_velocity, armature in zip(ctx.read_node("vel", node), ctx.read_node("armature", node), strict=True):
             kinetic = kinetic + (0.5 * armature) * (joint_velocity * joint_velocity)
         linear = rotate(pose.rotation, momentum.force)
-        return SystemTotals(
+        totals = SystemTotals(
             inertia.mass,
             add(scale(inertia.mass, pose.position), rotate(pose.rotation, inertia.first_moment)),
             kinetic,
@@ -94,6 +96,7 @@ def system_totals(data: StepData) -> SystemTotals:
             linear,
             add(rotate(pose.rotation, momentum.torque), cross(pose.position, linear)),
         )
+        return unflatten(totals, zero_if_absent(ctx, flatten(totals)))
 
     return ctx.sum_over_nodes(
         "system totals", NodeType.FRAMES, SystemTotals(0.0, ZERO, 0.0, 0.0, ZERO, ZERO), frame_totals
@@ -120,7 +123,8 @@ def potential_energy(data: StepData, totals: SystemTotals, *, apply_gravity_scal
 
     def gravity_energy(link: LinkNode) -> Value:
         height = dot(ctx.gravity, bodies[link.ref].com)
-        return -((link.gravity_scale if apply_gravity_scale else 1.0) * link.mass) * height
+        (mass,) = zero_if_absent(ctx, [link.mass]) if link.in_moving_frame else [link.mass]
+        return -((link.gravity_scale if apply_gravity_scale else 1.0) * mass) * height
 
     gravitational = ctx.sum_over_nodes("gravitational energy", NodeType.LINKS, 0.0, gravity_energy)
     tendon_springs = transmission_forces.tendon_forces(data, transmission_forces.tendon_spring_energy).total_force()

@@ -215,6 +215,10 @@ class FieldHost(Protocol):
         """Recompute parameters that depend on modified masses, such as invweights."""
         ...
 
+    def new_arena(self, layout: ArenaLayout, n_envs: int) -> Arena:
+        """Arena for a number of environments, in the strides of the engine's programs."""
+        ...
+
     @property
     def progress(self) -> Callable[[str], AbstractContextManager[None]]:
         """Callback that reports the current activity as a context manager."""
@@ -311,7 +315,7 @@ class _FieldGroup:
         self._version: object = None
         self._launches: dict[object, Callable[[], None]] = {}
         layout = output_layout(engine, outputs)
-        self.arena = Arena(layout, engine.n_envs, engine.device, engine.precision)
+        self.arena = engine.new_arena(layout, engine.n_envs)
         self._current_launch()
 
     def _current_launch(self) -> Callable[[], None]:
@@ -487,7 +491,7 @@ class Fields:
                 for field_info in NAMESPACES[name]
                 if field_info.group in ("zeros", "state", "sleep")
             ]
-            self._zeros = Arena(ArenaLayout.from_sizes("zeros", arrays), engine.n_envs, engine.device, engine.precision)
+            self._zeros = engine.new_arena(ArenaLayout.from_sizes("zeros", arrays), engine.n_envs)
         return self._zeros.view(f"{namespace} {info.name}")
 
     def _previous_velocity_group(self) -> _FieldGroup:

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from kinema import ir
-from kinema.ir import Value
+from kinema.ir import SCRATCH, Value
 from kinema.model import PrimitiveJointType
 
-from ..tree.kinematic_tree import WORLD, FrameNode, LinkNode, build_tree
+from ..tree.kinematic_tree import FrameNode, LinkNode, build_tree
 from ..tree.node_values import NodeValues
+from ..tree.presence import free_body_chains, origin_of_chain, origin_of_first_present
 from ..tree.trace_context import TraceContext
 from ..vector_math import (
     IDENTITY,
@@ -256,22 +257,22 @@ def poses_in_world(ctx: TraceContext, local_poses: NodeValues[Pose], world_origi
 
 
 def shifted_world_origin(ctx: TraceContext) -> Vector:
-    """Position of the first free-floating body: origin that keeps precision far from the world origin.
+    """Position of the first free-floating body that is present: origin that keeps precision far from the world origin.
 
     Zero if there is no free body. If islands are solved separately, its initial position, so that islands do not depend
     on each other.
     """
     nodes = build_tree(ctx.model).nodes if ctx.model.has_pair_rules else ctx.nodes  # these may be whole bodies
-    for x, y, z in zip(nodes, nodes[1:], nodes[2:], strict=False):
-        is_chain = (x.parent, y.parent, z.parent) == (WORLD, x.index, y.index)
-        if is_chain and all(node.joint_type == PrimitiveJointType.SLIDE for node in (x, y, z)):
-            references = [node.reference for node in (x, y, z)]
-            coordinates: list[Value] = [ctx.tracer.read("qpos", node.qs.start) for node in (x, y, z)]
-            if ctx.idle_flags is not None:
-                coordinates = [float(ctx.model.qpos0[node.qs.start]) for node in (x, y, z)]
-            slides = zip((x, y, z), coordinates, references, strict=True)
-            return add(*(scale(q - reference, node.axis) for node, q, reference in slides))
-    return ZERO
+    chains = free_body_chains(nodes)
+    if not chains:
+        return ZERO
+    if ctx.settings.presence:
+        place = origin_of_first_present(ctx, chains)
+        return [ctx.tracer.read(SCRATCH, place.row + i) for i in range(3)]
+    coordinates: list[Value] = [ctx.tracer.read("qpos", node.qs.start) for node in chains[0]]
+    if ctx.idle_flags is not None:
+        coordinates = [float(ctx.model.qpos0[node.qs.start]) for node in chains[0]]
+    return origin_of_chain(chains[0], coordinates)
 
 
 def spatial_velocities(ctx: TraceContext, local_poses: NodeValues[Pose]) -> NodeValues[Twist]:

@@ -14,8 +14,10 @@ from ..collision.collision_types import CollisionGeom
 from ..pipeline import compute
 from ..rigid.kinematics import Pose, shifted_world_origin
 from ..step import StepData
+from ..topology import WORLD, dynamic_frames
 from ..tree.kinematic_tree import frame_ref
 from ..tree.node_values import NodeValues
+from ..tree.presence import both_present, presence_of_frames
 from ..vector_math import add, dot, matmul, rotate, scale, sub
 from .sensor_outputs import SENSOR_OUTPUT_ARRAY, SensorOutputs, SensorOutputSpecialization, write_sensor_output
 
@@ -28,10 +30,14 @@ GEOM_FRAMES = (frame_ref("first "), frame_ref("second "))
 
 @dataclass(frozen=True, slots=True)
 class DistancePairSpecialization:
-    """Specialization key of a pair of geoms: their types, ordered as in `GEOM_TYPES`, and whether they are swapped."""
+    """Specialization key of a pair of geoms: their types, ordered as in `GEOM_TYPES`, and whether they are swapped.
+
+    And whether one of them can be absent.
+    """
 
     geom_types: tuple[str, str]
     swapped: bool
+    can_be_absent: bool
 
 
 def measure_distances(data: StepData, outputs: SensorOutputs, output_indices: list[int]) -> None:
@@ -82,7 +88,10 @@ def _pair_iterations(data: StepData, params: tuple[float, ...], result: ArenaOff
             for ref, g in zip(GEOM_FRAMES, (first, second), strict=True)
         }
         offsets = {"result": result, DISTANCE_GEOM_DATA: ctx.array_offsets[DISTANCE_GEOM_DATA]}
-        rows.append(ctx.node_iteration(DistancePairSpecialization(types, swapped), frames, offsets, constants))
+        moving = dynamic_frames(ctx.model, geoms.frame_idx[[first, second]])
+        presence = presence_of_frames(ctx, moving.tolist()) if (moving != WORLD).any() else {}
+        specialization = DistancePairSpecialization(types, swapped, bool(presence))
+        rows.append(ctx.node_iteration(specialization, frames, {**offsets, **presence}, constants))
     return rows
 
 
@@ -127,7 +136,10 @@ def _measure_pair(iteration: IterationContext, shifted_world_poses: NodeValues[P
         iteration.write("result", [found[0], *add(found[1:4], origin), *add(found[4:7], origin)])
         return []
 
-    tracer.if_less("closer pair", found[0], iteration.read("result"), store, [])
+    distance = found[0]
+    if specialization.can_be_absent:
+        distance = ir.select(0.5, both_present(iteration), distance, MAX_RADIUS)
+    tracer.if_less("closer pair", distance, iteration.read("result"), store, [])
 
 
 def _write_distance_output(iteration: IterationContext) -> None:

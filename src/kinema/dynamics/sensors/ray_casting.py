@@ -11,8 +11,10 @@ from kinema import ir
 from kinema.ir import ArenaOffset, IterationContext, LoopIteration, Value
 from kinema.model import Model
 
+from ..arrays import PRESENT_ARRAY
 from ..collision.vector_math import select_vector
 from ..rigid.kinematics import Pose
+from ..topology import WORLD, dynamic_frames
 from ..tree.kinematic_tree import frame_ref
 from ..tree.node_constants import with_per_env_parameters
 from ..tree.node_values import NodeValues
@@ -37,9 +39,10 @@ MAX_NORMAL_DISTANCE = 1e6
 
 @dataclass(frozen=True, slots=True)
 class RayGeomSpecialization:
-    """Specialization key of a geom in the loop over geoms: its type."""
+    """Specialization key of a geom in the loop over geoms: its type, and whether it is absent in some environments."""
 
     geom_type: str
+    can_be_absent: bool = False
 
 
 RAY_GEOM = "ray geom"
@@ -91,9 +94,11 @@ def ray_geom_iteration(ctx: TraceContext, geom: int, pose_offset: ArenaOffset) -
     constants = with_per_env_parameters(ctx, RAY_GEOM, geom, ray_geom_constants(ctx.model, geom))
     constants = {name: constants[name] for name in ("size", "center", "radius")}
     constants["header"] = [float(geoms.data_start[geom]), *(float(x) for x in geoms.data_counts[geom])]
+    frame = int(dynamic_frames(ctx.model, geoms.frame_idx[[geom]])[0])
+    presence = {} if frame == WORLD else ctx.presence_of_frame(frame)
     return LoopIteration(
-        RayGeomSpecialization(geoms.types[geom]),
-        {"geom pose": pose_offset, RAY_DATA: ctx.array_offsets[RAY_DATA]},
+        RayGeomSpecialization(geoms.types[geom], bool(presence)),
+        {"geom pose": pose_offset, RAY_DATA: ctx.array_offsets[RAY_DATA], **presence},
         constants,
     )
 
@@ -157,4 +162,6 @@ def intersect_geom(iteration: IterationContext, ray: str, best_distance: str, no
         ir.maximum(dot(perpendicular, perpendicular) - radius * radius, -center_distance - radius), 0.0
     )
     farther_than_best = ir.select(tracer.read(best_distance), center_distance - radius, 1.0, 0.0)
+    if specialization.can_be_absent:
+        sphere_miss = ir.select(0.5, iteration.read(PRESENT_ARRAY), sphere_miss, 1.0)
     tracer.if_less("bounding sphere hit", sphere_miss + farther_than_best, 1e-9, intersect, [])

@@ -12,7 +12,8 @@ from ..queries.body_quantities import frame_twist, kinetic_energy, potential_ene
 from ..rigid.kinematics import Twist
 from ..step import StepData
 from ..tree.kinematic_tree import LinkNode, NodeType, link_ref
-from ..tree.node_values import flatten
+from ..tree.node_values import flatten, unflatten
+from ..tree.presence import zero_if_absent
 from ..vector_math import ZERO, Vector, add, cross, rotate, scale, sub
 from .sensor_outputs import SensorOutputs, SensorOutputSpecialization, write_sensor_output
 
@@ -50,6 +51,10 @@ def measure_subtrees(data: StepData, outputs: SensorOutputs, output_indices: lis
         angular = add(rotate(body.inertia, twist.angular), cross(body.com, linear))
         return SubtreeMomentum(body.mass, scale(body.mass, body.com), linear, angular)
 
+    def momentum_if_present(link: LinkNode) -> SubtreeMomentum:
+        momentum = link_momentum(link)
+        return unflatten(momentum, zero_if_absent(ctx, flatten(momentum))) if link.in_moving_frame else momentum
+
     def body(iteration: IterationContext) -> None:
         specialization = iteration.specialization
         assert isinstance(specialization, SensorOutputSpecialization)
@@ -72,7 +77,7 @@ def measure_subtrees(data: StepData, outputs: SensorOutputs, output_indices: lis
         subtrees = ctx.sum_over_subtrees("subtree momenta", link_momentum)
     if len(links) < len({int(info.target_idx[i]) for i in output_indices}):
         total = ctx.sum_over_nodes(
-            "system momentum", NodeType.LINKS, SubtreeMomentum(0.0, ZERO, ZERO, ZERO), link_momentum
+            "system momentum", NodeType.LINKS, SubtreeMomentum(0.0, ZERO, ZERO, ZERO), momentum_if_present
         )
         total_offset = ctx.allocate_fixed(len(flatten(total)))
         ctx.tracer.write(SCRATCH, flatten(total), total_offset.row)

@@ -6,15 +6,16 @@ the consecutive steps with all velocities below the threshold. Sleeping trees ar
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 from kinema import ir
 from kinema.ir import SCRATCH, ArenaOffset, IterationContext, LoopIteration, Value
 
-from ..arrays import ElementKind
+from ..arrays import PRESENT_ARRAY, ElementKind
 from ..collision.contact_buffer_specs import ContactSpecialization
 from ..collision.contact_buffers import ContactBufferFilter, ContactBuffers
 from ..collision.narrow_phase import detect_contacts
+from ..constraints.constraint_kinds import blocks_by_kind
 from ..rigid.kinematics import Pose, Twist
 from ..solver.islands import moving_trees
 from ..topology import dynamic_frames
@@ -196,23 +197,38 @@ class SleepState:
         return self.ctx.element_arrays(ElementKind.TREE, tree)["asleep"]
 
     def begin_step(self) -> None:
-        """Mark sleeping trees idle (skipped by loops), count them, and wake islands with changed state or inputs."""
+        """Mark sleeping and absent trees idle (skipped by loops), count the sleeping ones.
+
+        Wakes islands with changed state or inputs.
+        """
         ctx, tracer = self.ctx, self.ctx.tracer
         assert ctx.idle_flags is not None
         tracer.write(SCRATCH, [0.0], self.n_asleep.row)
 
         def mark_idle(iteration: IterationContext) -> None:
             asleep = ir.select(0.5, iteration.read("asleep"), 1.0, 0.0)
-            iteration.write("idle flag", [asleep])
+            is_idle = asleep
+            if iteration.has_array(PRESENT_ARRAY):
+                is_idle = ir.select(0.5, iteration.read(PRESENT_ARRAY), asleep, 1.0)
+            iteration.write("idle flag", [is_idle])
             iteration.write("count", [iteration.read("count") + asleep])
 
-        idle = ctx.idle_flags
-        for_each_tree(
-            ctx,
-            "sleeping trees",
-            lambda t: {"asleep": self.asleep_offset(t), "idle flag": idle.of_tree(t), "count": self.n_asleep},
-            mark_idle,
-        )
+        idle, can_idle = ctx.idle_flags, trees_idle_while_absent(ctx)
+        rows = [
+            LoopIteration(
+                "tree that may be absent" if t in can_idle else "tree",
+                {
+                    "asleep": self.asleep_offset(t),
+                    "idle flag": idle.of_tree(t),
+                    "count": self.n_asleep,
+                    **_presence(ctx, t, can_idle),
+                },
+                {"tree": [float(t)]},
+            )
+            for t in ctx.trees
+        ]
+        with ctx.without_unrolling():
+            ctx.for_each("sleeping trees", rows, mark_idle)
         ctx.if_nonzero("any tree sleeps", tracer.read(SCRATCH, self.n_asleep.row), self._wake_disturbed)
 
     def _wake_disturbed(self) -> None:
@@ -378,15 +394,48 @@ def find_contacts_and_wake(
 
 
 def mark_all_awake(ctx: TraceContext) -> None:
-    """Clear the idle flags of all trees."""
+    """Clear the idle flags of all trees that are present."""
     assert ctx.idle_flags is not None
-    idle = ctx.idle_flags
-    for_each_tree(
-        ctx,
-        "clear idle flags",
-        lambda t: {"idle flag": idle.of_tree(t)},
-        lambda iteration: iteration.write("idle flag", [0.0]),
-    )
+    idle, can_idle = ctx.idle_flags, trees_idle_while_absent(ctx)
+
+    def mark(iteration: IterationContext) -> None:
+        absent = 0.0
+        if iteration.has_array(PRESENT_ARRAY):
+            absent = ir.select(0.5, iteration.read(PRESENT_ARRAY), 0.0, 1.0)
+        iteration.write("idle flag", [absent])
+
+    rows = [
+        LoopIteration(
+            "tree that may be absent" if t in can_idle else "tree",
+            {"idle flag": idle.of_tree(t), **_presence(ctx, t, can_idle)},
+            {"tree": [float(t)]},
+        )
+        for t in ctx.trees
+    ]
+    with ctx.without_unrolling():
+        ctx.for_each("clear idle flags", rows, mark)
+
+
+def trees_idle_while_absent(ctx: TraceContext) -> set[int]:
+    """Trees that loops skip while they are absent: those that no constraint connects to other trees.
+
+    The others are computed with zeros, as the rows of a constraint read the values of all of its trees.
+    """
+    if not ctx.settings.presence:
+        return set()
+    trees, coupled = tree_index_of_frames(ctx.model), set[int]()
+    for _, blocks in blocks_by_kind(ctx.model, ctx.settings, ctx.nodes):
+        for block in blocks:
+            group = {trees[int(ctx.model.dofs.frame_idx[dof])] for dof in block.dofs}
+            coupled |= group if len(group) > 1 else set()
+    for moment in (*ctx.model.tendons.moment, *ctx.model.actuators.moment):
+        group = {trees[int(ctx.model.dofs.frame_idx[dof])] for dof in moment.nonzero()[0]}
+        coupled |= group if len(group) > 1 else set()
+    return set(ctx.trees) - coupled
+
+
+def _presence(ctx: TraceContext, tree: int, can_idle: Container[int]) -> dict[str, ArenaOffset]:
+    return {PRESENT_ARRAY: ctx.presence_offset(tree)} if tree in can_idle else {}
 
 
 def _offset_by(place: ArenaOffset, offset: int) -> ArenaOffset:

@@ -18,7 +18,7 @@ from ..collision.contact_slots import ContactSlots
 from ..constraints.constraint_kinds import ConstraintKind, blocks_by_kind
 from ..constraints.contacts import ContactConstraints
 from ..constraints.rows import ConstraintBlock, ConstraintRows, KinematicState
-from ..settings import Settings, Solver
+from ..settings import MAX_BLOCK_SPARSE_TREES, Settings, Solver
 from ..tree.kinematic_tree import WORLD, FrameNode, build_tree
 from ..tree.node_values import NodeValues
 from ..tree.per_tree import PerTreeArray
@@ -37,9 +37,8 @@ from .warp_objective import WarpObjective, dense_warp_solver
 
 MAX_DENSE_DOFS = 64
 """Largest number of dofs of the dense warp solver: each thread has one or two rows of the Hessian in registers."""
-MIN_BLOCK_SPARSE_TREES, MAX_BLOCK_SPARSE_TREES = 4, 64
-"""Number of trees for the block-sparse warp solver: with fewer the Hessian is nearly dense, for more the bit masks of
-the elimination ordering are too short."""
+MIN_BLOCK_SPARSE_TREES = 4
+"""Smallest number of trees for the block-sparse warp solver: with fewer the Hessian is nearly dense."""
 MAX_TREE_DOFS = 12
 """Largest number of dofs of a tree in the block-sparse warp solver, whose diagonal block is in registers of all
 threads."""

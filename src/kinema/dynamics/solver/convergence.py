@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from kinema import ir
 from kinema.ir import SCRATCH, ArenaOffset, IterationContext, LoopIteration, Value
 
+from ..tree.body_context import BodyFactors
 from ..tree.per_tree import PerTreeArray, for_each_tree, frame_rows
 from ..tree.sparse_matrix import LDLFactors
 from ..tree.trace_context import TraceContext
-from ..vector_math import dot
+from ..vector_math import dot, sum_values
 from .joint_vectors import JointVector
 
 LOOSE_TOLERANCE = 1e-2
@@ -27,7 +28,7 @@ step of 16,384 Go2 robots."""
 
 
 def write_smooth_motion_work(
-    ctx: TraceContext, mass_factors: LDLFactors, qacc_smooth: JointVector, target: ArenaOffset
+    ctx: TraceContext, mass_factors: LDLFactors | BodyFactors, qacc_smooth: JointVector, target: ArenaOffset
 ) -> None:
     """Write the work scale sum_i qacc_smooth_i^2 / inverse_pivot_i of the unconstrained motion to `target`.
 
@@ -35,6 +36,9 @@ def write_smooth_motion_work(
     large joint forces do not cancel in the sum.
     """
     ctx.tracer.write(SCRATCH, [0.0], target.row)
+    if isinstance(mass_factors, BodyFactors):
+        _sum_work_of_bodies(ctx, mass_factors, qacc_smooth, target)
+        return
     accelerations = ctx.dof_offsets(qacc_smooth)
     rows = [
         LoopIteration(
@@ -54,6 +58,20 @@ def write_smooth_motion_work(
         iteration.write("work", [iteration.read("work") + x * x / iteration.read("inverse pivot")])
 
     ctx.for_each("work of unconstrained motion", rows, add)
+
+
+def _sum_work_of_bodies(
+    ctx: TraceContext, mass_factors: BodyFactors, qacc_smooth: JointVector, target: ArenaOffset
+) -> None:
+    """Sum the work scale over the active free bodies."""
+    rows = frame_rows(ctx, ctx.nodes, {"inverse pivots": mass_factors.inverse_pivots, "work": target})
+
+    def add(iteration: IterationContext) -> None:
+        accelerations = qacc_smooth[ctx.frame_of_iteration(iteration).ref]
+        terms = [x * x / iteration.read("inverse pivots", i) for i, x in enumerate(accelerations)]
+        iteration.write("work", [iteration.read("work") + sum_values(terms)])
+
+    ctx.for_each("work of unconstrained motion", rows, add, ctx.active_nodes)
 
 
 def made_progress(cost_decreases: Sequence[Value], work: Value, tolerance: float) -> Value:
@@ -108,6 +126,8 @@ class TreeConvergence:
         ):
             tracer.write(SCRATCH, [value], offset.row)
         tracer.new_basic_block()  # so that later code reads the new values
+        if ctx.make_frame_table is not None:
+            return self._count_unconverged_bodies(gradient, forces)
         for_each_tree(
             ctx,
             "clear norms of trees",
@@ -138,4 +158,42 @@ class TreeConvergence:
             "n_unconverged": self._n_unconverged,
         }
         for_each_tree(ctx, "unconverged trees", lambda t: {"sums": sums.offset_of(t), **offsets}, compare)
+        n_unconverged = tracer.read(SCRATCH, self._n_unconverged.row)
+        if not ctx.settings.presence:
+            return n_unconverged
+        total = ctx.allocate_fixed(1)  # of a single tree, the test of all trees together suffices
+        tracer.write(SCRATCH, [0.0], total.row)
+        tracer.new_basic_block()
+        for_each_tree(
+            ctx,
+            "number of trees",
+            lambda t: {"present": ctx.presence_offset(t), "total": total},
+            lambda iteration: iteration.write("total", [iteration.read("total") + iteration.read("present")]),
+        )
+        return ir.select(1.5, tracer.read(SCRATCH, total.row), n_unconverged, 0.0)
+
+    def _count_unconverged_bodies(self, gradient: JointVector, forces: JointVector) -> Value:
+        """Count the active free bodies, one node each, that are not converged."""
+        ctx, tracer = self.ctx, self.ctx.tracer
+        offsets = {
+            "squared tolerance": self._squared_tolerance,
+            "total": self._total_squared_force,
+            "n_unconverged": self._n_unconverged,
+        }
+
+        def add_force(iteration: IterationContext) -> None:
+            force = forces[ctx.frame_of_iteration(iteration).ref]
+            iteration.write("total", [iteration.read("total") + dot(force, force)])
+
+        def compare(iteration: IterationContext) -> None:
+            ref = ctx.frame_of_iteration(iteration).ref
+            squared_gradient, squared_force = (dot(x[ref], x[ref]) for x in (gradient, forces))
+            bound = iteration.read("squared tolerance") * squared_force + ROUNDING_TOLERANCE**2 * iteration.read(
+                "total"
+            )
+            unconverged = ir.select(bound, squared_gradient, 1.0, 0.0)
+            iteration.write("n_unconverged", [iteration.read("n_unconverged") + unconverged])
+
+        ctx.for_each("squared forces of bodies", frame_rows(ctx, ctx.nodes, offsets), add_force, ctx.active_nodes)
+        ctx.for_each("unconverged bodies", frame_rows(ctx, ctx.nodes, offsets), compare, ctx.active_nodes)
         return tracer.read(SCRATCH, self._n_unconverged.row)

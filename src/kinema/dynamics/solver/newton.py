@@ -18,6 +18,7 @@ from kinema import ir
 from kinema.ir import SCRATCH, Value
 
 from ..tree.kinematic_tree import FrameNode
+from .body_islands import BodyIslands
 from .convergence import LOOSE_TOLERANCE, TREE_TOLERANCE, made_progress
 from .noslip import MIN_LINE_SEARCH_TRIALS, has_friction, solve_noslip
 from .objective import JointVector, Objective, ThreadObjective
@@ -90,17 +91,12 @@ class NewtonSolver:
         """
         objective, state = self.objective, self.objective.state
         ctx = objective.ctx
-        ctx.tracer.write(SCRATCH, [0.0], state.n_iterations.row)
-        ctx.tracer.write(SCRATCH, [INFINITE_COST], state.cost_decreases.row)
-        objective.initialize()
-        # with pyramidal cones, exact directions converge as fast from zero
-        if objective.has_contacts and (ctx.model.options.elliptic or self.direction.starts_warm):
-            self.iteration.warm_start()
-        self.direction.find_sparsity()
-        objective.update_gradient()
-        ctx.while_loop("Newton's method", self.iteration.iterate, ctx.settings.iterations)
+        islands = objective.inputs.body_islands
+        if islands is None:
+            self._minimise()
+        else:
+            self._minimise_by_island(islands)
         self.iteration.finish()
-        ctx.active_nodes = None  # x and M x are zero for the others
         if ctx.has_output("warm_start"):
             ctx.for_each_frame(
                 "store warm start", lambda node: ctx.write("warm_start", node, self.constraint_acceleration_of(node))
@@ -112,6 +108,37 @@ class NewtonSolver:
             solve_noslip(objective, self.iteration.iterate, self.iteration.is_unconverged)
         # rounding errors of stiff contact forces exceed those of M x
         return state.mass_times_acceleration if objective.has_contacts else objective.constraint_forces()
+
+    def _minimise(self) -> None:
+        """Iterate until converged, from residuals and warm start on."""
+        objective, state, ctx = self.objective, self.objective.state, self.objective.ctx
+        ctx.tracer.write(SCRATCH, [0.0], state.n_iterations.row)
+        ctx.tracer.write(SCRATCH, [INFINITE_COST], state.cost_decreases.row)
+        objective.initialize()
+        # with pyramidal cones, exact directions converge as fast from zero
+        if objective.has_contacts and (ctx.model.options.elliptic or self.direction.starts_warm):
+            self.iteration.warm_start()
+        self.direction.find_sparsity()
+        objective.update_gradient()
+        ctx.while_loop("Newton's method", self.iteration.iterate, ctx.settings.iterations)
+
+    def _minimise_by_island(self, islands: BodyIslands) -> None:
+        """Minimise the cost of each island of free bodies; x and M x of bodies without contact are zero.
+
+        The number of iterations is the largest one.
+        """
+        state, ctx = self.objective.state, self.objective.ctx
+        most = ctx.allocate(1)
+        ctx.tracer.write(SCRATCH, [0.0], most.row)
+        for vector in (state.constraint_acceleration, state.mass_times_acceleration):
+            ctx.for_each_frame("clear vector", lambda node, vector=vector: vector.put(node.ref, [0.0] * len(node.dofs)))
+
+        def solve() -> None:
+            self._minimise()
+            ctx.tracer.write(SCRATCH, [ir.maximum(state.read(most), state.read(state.n_iterations))], most.row)
+
+        islands.for_each("islands in contact", solve)
+        ctx.tracer.write(SCRATCH, [state.read(most)], state.n_iterations.row)
 
     def constraint_acceleration_of(self, node: FrameNode) -> list[Value]:
         """Return the part of a frame's joint accelerations due to constraints and contacts, x = a - qacc_smooth."""

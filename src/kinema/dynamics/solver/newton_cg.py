@@ -92,8 +92,9 @@ class NewtonCGDirection(SearchDirection):
         )
         """Motion axes about the reference point, mass matrix, diagonal block of H and its inverse, by tree."""
         self.x, self.residual, self.p, self.product = (PerTreeArray(ctx, BODY_DOFS) for _ in range(4))
-        self.scalars = ctx.allocate(4)
-        """r . z, its first value, p . H p, and f . P^-1 f of the constraint forces f."""
+        self.scalars = ctx.allocate(7)
+        """r . z, its first value, p . H p, f . P^-1 f of the constraint forces f, factor of the last direction in the
+        next one, step length, and the last r . z."""
         self._last = _last_frames(ctx)
         self._has_body_nodes = isinstance(objective.inputs.mass_matrix, BodyMassMatrix)
         self._trees = np.array(tree_index_of_frames(ctx.model))
@@ -131,12 +132,15 @@ class NewtonCGDirection(SearchDirection):
         self,
         name: str,
         body: Callable[[IterationContext, ContactSpecialization], None],
-        arrays: Mapping[str, PerTreeArray],
+        arrays: Mapping[str, PerTreeArray | ArenaOffset],
     ) -> None:
         """Trace a loop over the contact buffers between two bodies, with arrays of both trees as `<name> a` and `b`."""
         buffers, rows = self.contacts.buffers, list[NodeColumns]()
         if isinstance(buffers, ContactSlots):
-            of_sides = {f"{array} {side}": offset for array, offset in arrays.items() for side in "ab"}
+            of_sides: dict[str, PerTreeArray | ArenaOffset] = {}
+            for array, offset in arrays.items():
+                is_per_tree = isinstance(offset, PerTreeArray)
+                of_sides |= {f"{array} {side}": offset for side in "ab"} if is_per_tree else {array: offset}
             loops = zip(buffers.pools, self._blocks, strict=True)
             pairs = [PairLoop(pool, False, {**of_sides, "block": blocks}) for pool, blocks in loops]
             buffers.for_each_active_buffer(name, body, pairs, ContactBufferFilter.BETWEEN_FRAMES)
@@ -145,7 +149,10 @@ class NewtonCGDirection(SearchDirection):
             rows.append(buffers.table_columns_of(columns))
             for side, refs in zip("ab", columns.frames, strict=True):
                 for array, offset in arrays.items():
-                    rows[-1].set_column(f"{array} {side}", offset.column_of(self._trees[refs.index]))
+                    if isinstance(offset, PerTreeArray):
+                        rows[-1].set_column(f"{array} {side}", offset.column_of(self._trees[refs.index]))
+                    else:
+                        rows[-1].set_offset(array, offset)
             offsets = [self._blocks[i] for i in columns.iteration_indices]
             rows[-1].set_column("block", OffsetColumn.from_offsets(offsets))
         if rows:
@@ -251,7 +258,7 @@ class NewtonCGDirection(SearchDirection):
         """Return the Newton direction H^-1 (-g), up to the tolerance of the conjugate gradients."""
         ctx, gradient = self.ctx, self.objective.state.negative_gradient
         self._assemble()
-        ctx.tracer.write(SCRATCH, [0.0] * 4, self.scalars.row)
+        ctx.tracer.write(SCRATCH, [0.0] * 7, self.scalars.row)
         self._load(self.objective.state.mass_times_acceleration, "forces of bodies", self.product)
         self._load(gradient, "gradient of bodies", self.residual)
         arrays = {"x": self.x, "residual": self.residual, "p": self.p, "inverse": self.inverse}
@@ -260,12 +267,12 @@ class NewtonCGDirection(SearchDirection):
             residual = iteration.read_array("residual", BODY_DOFS)
             preconditioned = _multiply(iteration, "inverse", residual)
             iteration.write("x", [0.0] * BODY_DOFS)
-            iteration.write("p", preconditioned)
+            iteration.write("p", [0.0] * BODY_DOFS)
             iteration.write("scalars", [iteration.read("scalars") + dot(residual, preconditioned)])
             force = iteration.read_array("product", BODY_DOFS)
-            iteration.write(
-                "scalars", [iteration.read("scalars", 3) + dot(force, _multiply(iteration, "inverse", force))], 3
-            )
+            squared_force = dot(force, _multiply(iteration, "inverse", force))
+            iteration.write("scalars", [iteration.read("scalars", 3) + squared_force], 3)
+            iteration.write("product", preconditioned)
 
         self._for_each_body("begin conjugate gradients", begin, {**arrays, "product": self.product})
         first = ctx.tracer.read(SCRATCH, self.scalars.row)
@@ -318,40 +325,48 @@ class NewtonCGDirection(SearchDirection):
             self.ctx.for_each(name, rows, copy)
 
     def _iterate(self) -> tuple[Value, Value]:
-        """Take one step of preconditioned conjugate gradients; return the loop condition."""
-        tracer = self.ctx.tracer
+        """Take one step of preconditioned conjugate gradients; return the loop condition.
+
+        Three loops: the direction with its product with the diagonal blocks, the products with the blocks of pairs, and
+        the step along the direction. The curvature is summed on the way.
+        """
+        tracer, scalars = self.ctx.tracer, self.scalars.row
         vectors = {"p": self.p, "product": self.product}
+        tracer.write(SCRATCH, [0.0], scalars + 2)
 
-        def multiply_diagonal(iteration: IterationContext) -> None:
-            iteration.write("product", _multiply(iteration, "diagonal", iteration.read_array("p", BODY_DOFS)))
+        def turn(iteration: IterationContext) -> None:
+            p, preconditioned = (iteration.read_array(name, BODY_DOFS) for name in ("p", "product"))
+            factor = iteration.read("scalars", 4)
+            p = [z + factor * y for z, y in zip(preconditioned, p, strict=True)]
+            product = _multiply(iteration, "diagonal", p)
+            iteration.write("p", p)
+            iteration.write("product", product)
+            iteration.write("scalars", [iteration.read("scalars", 2) + dot(p, product)], 2)
 
-        self._for_each_body("products with diagonal blocks", multiply_diagonal, {**vectors, "diagonal": self.diagonal})
+        self._for_each_body("conjugate direction", turn, {**vectors, "diagonal": self.diagonal})
 
         def multiply_pair(iteration: IterationContext, _: ContactSpecialization) -> None:
             offset = _block_offset(iteration)
             block = [iteration.tracer.read("block", i, offset) for i in range(BODY_DOFS**2)]
             rows = [block[BODY_DOFS * i : BODY_DOFS * (i + 1)] for i in range(BODY_DOFS)]
+            directions = {side: iteration.read_array(f"p {side}", BODY_DOFS) for side in "ab"}
             for side, other, matrix in (("a", "b", rows), ("b", "a", [list(x) for x in zip(*rows, strict=True)])):
-                vector = iteration.read_array(f"p {other}", BODY_DOFS)
                 old = iteration.read_array(f"product {side}", BODY_DOFS)
-                iteration.write(f"product {side}", [y + dot(row, vector) for y, row in zip(old, matrix, strict=True)])
+                terms = [dot(row, directions[other]) for row in matrix]
+                iteration.write(f"product {side}", [x + y for x, y in zip(old, terms, strict=True)])
+                if side == "a":
+                    curvature = iteration.read("scalars", 2) + 2.0 * dot(directions["a"], terms)
+                    iteration.write("scalars", [curvature], 2)
 
-        self._for_each_contact_pair("products with blocks of pairs", multiply_pair, vectors)
-        tracer.write(SCRATCH, [0.0], self.scalars.row + 2)
-
-        def curvature(iteration: IterationContext) -> None:
-            product = dot(iteration.read_array("p", BODY_DOFS), iteration.read_array("product", BODY_DOFS))
-            iteration.write("scalars", [iteration.read("scalars", 2) + product], 2)
-
-        self._for_each_body("curvature along the direction", curvature, vectors)
-        squares, product = tracer.read(SCRATCH, self.scalars.row), tracer.read(SCRATCH, self.scalars.row + 2)
-        step, previous = self.ctx.allocate_fixed(1), self.ctx.allocate_fixed(1)
-        tracer.write(SCRATCH, [squares / ir.maximum(product, TINY)], step.row)
-        tracer.write(SCRATCH, [squares], previous.row)
-        tracer.write(SCRATCH, [0.0], self.scalars.row)
+        self._for_each_contact_pair(
+            "products with blocks of pairs", multiply_pair, {**vectors, "scalars": self.scalars}
+        )
+        squares, product = tracer.read(SCRATCH, scalars), tracer.read(SCRATCH, scalars + 2)
+        tracer.write(SCRATCH, [squares / ir.maximum(product, TINY), squares], scalars + 5)
+        tracer.write(SCRATCH, [0.0], scalars)
 
         def advance(iteration: IterationContext) -> None:
-            length = iteration.read("step")
+            length = iteration.read("scalars", 5)
             x, residual, p, product = (
                 iteration.read_array(name, BODY_DOFS) for name in ("x", "residual", "p", "product")
             )
@@ -362,26 +377,14 @@ class NewtonCGDirection(SearchDirection):
             iteration.write("product", preconditioned)
             iteration.write("scalars", [iteration.read("scalars") + dot(residual, preconditioned)])
 
-        arrays: dict[str, PerTreeArray | ArenaOffset] = {
-            "x": self.x,
-            "residual": self.residual,
-            "inverse": self.inverse,
-        }
-        self._for_each_body("advance conjugate gradients", advance, {**vectors, **arrays, "step": step})
-        squares = tracer.read(SCRATCH, self.scalars.row)
-        tracer.write(SCRATCH, [squares / ir.maximum(tracer.read(SCRATCH, previous.row), TINY)], step.row)
-
-        def turn(iteration: IterationContext) -> None:
-            p, preconditioned = (iteration.read_array(name, BODY_DOFS) for name in ("p", "product"))
-            factor = iteration.read("step")
-            iteration.write("p", [z + factor * y for z, y in zip(preconditioned, p, strict=True)])
-
-        self._for_each_body("conjugate direction", turn, {**vectors, "step": step})
-        first = tracer.read(SCRATCH, self.scalars.row + 1)
+        arrays = {"x": self.x, "residual": self.residual, "inverse": self.inverse}
+        self._for_each_body("advance conjugate gradients", advance, {**vectors, **arrays})
+        squares = tracer.read(SCRATCH, scalars)
+        tracer.write(SCRATCH, [squares / ir.maximum(tracer.read(SCRATCH, scalars + 6), TINY)], scalars + 4)
+        first, forces = tracer.read(SCRATCH, scalars + 1), tracer.read(SCRATCH, scalars + 3)
         is_single = self.ctx.settings.is_single_precision
         relative, absolute = CG_TOLERANCES_SINGLE if is_single else CG_TOLERANCES_DOUBLE
-        forces = tracer.read(SCRATCH, self.scalars.row + 3)
-        return ir.maximum(relative**2 * first, absolute**2 * forces), tracer.read(SCRATCH, self.scalars.row)
+        return ir.maximum(relative**2 * first, absolute**2 * forces), squares
 
 
 def _block_offset(iteration: IterationContext) -> Value | None:

@@ -15,7 +15,6 @@ from typing import Protocol
 
 from kinema.ir import SCRATCH, ArenaOffset, IterationContext, Value
 
-from ..collision.contact_slots import ContactSlots
 from ..constraints.contacts import ContactConstraints, MotionSubspace
 from ..constraints.rows import (
     ConstraintRows,
@@ -31,6 +30,7 @@ from ..tree.node_values import NodeValues
 from ..tree.per_tree import PerTreeArray
 from ..tree.sparse_matrix import JointSpaceMatrix, LDLFactors
 from ..tree.trace_context import TraceContext
+from .body_islands import BodyIslands
 from .convergence import make_tree_convergence, write_smooth_motion_work
 from .joint_vectors import JointVector, TreeVectors, WarpVectors
 
@@ -53,6 +53,8 @@ class SolverInputs:
     """Frame poses about the shifted world origin of the contact coordinates; None without contacts."""
     references: tuple[PerTreeArray, NodeValues[MotionSubspace]] | None = None
     """Reference point of each tree and motion subspaces about it; None to compute them for the contacts."""
+    body_islands: BodyIslands | None = None
+    """Islands of free bodies in contact; None to solve all trees together."""
     qfrc_smooth: JointVector | None = None
     """Joint forces without constraints, M qacc_smooth; only in programs to be differentiated."""
 
@@ -181,8 +183,6 @@ class ThreadObjective:
         state, contacts, inputs = self.state, self.contacts, self.inputs
         for vector in (state.constraint_acceleration, state.mass_times_acceleration):
             self.vectors.set_zero(vector)
-        if contacts is not None and isinstance(contacts.buffers, ContactSlots):
-            self.ctx.active_nodes = contacts.buffers.list_bodies_in_contact()
         initialize_row_residuals(self.rows, inputs.qacc_smooth)
         if contacts is not None:
             write_smooth_motion_work(self.ctx, inputs.mass_factors, inputs.qacc_smooth, state.smooth_motion_work)

@@ -46,6 +46,7 @@ from ..tree.sparse_matrix import JointSpaceMatrix
 from ..tree.trace_context import TraceContext
 from ..vector_math import dot, sum_values
 from .block_arrowhead import WARP_SIZE, find_arrowhead_partition, with_contact_coupling
+from .body_islands import BodyIslands
 from .joint_vectors import JointVector, WarpVectors
 from .newton import NewtonSolver, SearchDirection
 from .objective import (
@@ -156,6 +157,7 @@ class WarpObjective:
     """Constraint cost evaluated by one warp per environment, inside a warp region."""
 
     tree_convergence: TreeConvergenceTest | None = None
+    body_islands: BodyIslands | None = None
 
     def __init__(
         self,

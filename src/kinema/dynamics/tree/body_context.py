@@ -7,6 +7,7 @@ the constraint solver. The node of a body has the index of its last frame, which
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -116,6 +117,14 @@ class BodyMassMatrix:
 
         self.ctx.for_each_frame(name, body)
         return result
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BodyFactors:
+    """Factors of the mass matrix of free bodies, as far as the constraint solver needs them."""
+
+    inverse_pivots: PerTreeArray
+    """Inverse pivots of each body."""
 
 
 def multiply_packed(packed: Sequence[Value], vector: Sequence[Value]) -> list[Value]:

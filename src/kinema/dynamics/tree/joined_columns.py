@@ -46,6 +46,16 @@ class RecordList:
         return ctx.tracer.read(SCRATCH, self.offset.row)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class RecordRange:
+    """Consecutive entries of a list of records in another order, chosen at run time."""
+
+    order: ArenaOffset
+    """Index of each record, in that order."""
+    bounds: ArenaOffset
+    """First entry, and number of entries."""
+
+
 def for_each_record(
     ctx: LoopContext,
     name: str,
@@ -54,6 +64,7 @@ def for_each_record(
     make_group: Callable[[Mapping[str, MemoryLocation]], JoinedColumns],
     field_names: Sequence[str],
     body: Callable[[IterationContext], None],
+    selected: RecordRange | None = None,
 ) -> None:
     """Trace a loop over the records of a list; each iteration joins the rows that the record names.
 
@@ -65,11 +76,17 @@ def for_each_record(
         make_group: makes the tables, given the places of the fields of a record in local memory, by name.
         field_names: names of the fields of a record; the body reads them like arrays. The index of the record follows.
         body: code of a record.
+        selected: the records that are visited; None for all.
     """
     tracer = ctx.tracer
     record = tracer.allocate_local(records.record_size + 1)
     fields = {field: MemoryLocation(record, i) for i, field in enumerate([*field_names, "record index"])}
     group = make_group(fields)
+
+    def visit_selected(position: Value) -> None:
+        assert selected is not None
+        first = tracer.read(SCRATCH, selected.bounds.row)
+        visit(tracer.read(SCRATCH, selected.order.row, first + position))
 
     def visit(index: Value) -> None:
         start = records.offset.row + 1
@@ -85,4 +102,7 @@ def for_each_record(
         rows = tuple(MemoryLocation(record, field) for field in row_fields)
         trace_loop(tracer, name, IterationTable([group]), run, no_unroll=True, joined_rows=rows)
 
-    tracer.counted_loop(name, records.length(ctx), visit)
+    if selected is None:
+        tracer.counted_loop(name, records.length(ctx), visit)
+    else:
+        tracer.counted_loop(name, tracer.read(SCRATCH, selected.bounds.row + 1), visit_selected)

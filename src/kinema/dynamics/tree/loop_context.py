@@ -28,7 +28,7 @@ from kinema.ir import (
 )
 from kinema.model import Model
 
-from ..arrays import ARRAYS_BY_NAME, ElementKind
+from ..arrays import ARRAYS_BY_NAME, PRESENT_ARRAY, ElementKind
 from ..settings import Settings
 from ..topology import WORLD, tree_index_of_frames
 from ..vector_math import add
@@ -240,7 +240,7 @@ class LoopContext(ScratchAllocator):
         """Makes the iterations over nodes that stand for whole bodies; None for frames."""
         self.frame_extensions: list[FrameIterationExtension] = []
         self._iteration: IterationContext | None = None
-        tree_of_frame = tree_index_of_frames(model)
+        self._tree_of_frame = tree_of_frame = tree_index_of_frames(model)
         self.trees = sorted({tree_of_frame[f] for f in frames})
         """Indices of the trees of this context."""
         self.idle_flags = IdleFlags(model, self.allocate(len(set(tree_of_frame)))) if settings.islands else None
@@ -372,7 +372,7 @@ class LoopContext(ScratchAllocator):
             return self.node_iteration(specialization, bindings, offsets, self.frame_constants(node))
         for extension in self.frame_extensions:
             offsets |= extension.frame_offsets(node)
-        offsets |= self.idle_flag_of_frame(node.index)
+        offsets |= self.idle_flag_of_frame(node.index) | self.presence_of_frame(node.index)
         return self.node_iteration(specialization, bindings, offsets, self.frame_constants(node))
 
     def frame_iterations(self, nodes: Sequence[FrameNode], target_link: int | None = None) -> LoopIterations:
@@ -424,6 +424,14 @@ class LoopContext(ScratchAllocator):
         """Array of the idle flag for iterations of a frame; empty without idle flags."""
         return {} if self.idle_flags is None else self.idle_flags.of_frame(frame)
 
+    def presence_offset(self, tree: int) -> ArenaOffset:
+        """Arena offset of the presence of a tree; only with `Settings.presence`."""
+        return self._cached_element_arrays(ElementKind.TREE, tree)[PRESENT_ARRAY]
+
+    def presence_of_frame(self, frame: int) -> dict[str, ArenaOffset]:
+        """Array of the presence of a frame's tree for iterations of the frame; empty if all are always present."""
+        return {PRESENT_ARRAY: self.presence_offset(self._tree_of_frame[frame])} if self.settings.presence else {}
+
     def idle_flags_of_dofs(self) -> dict[int, dict[str, ArenaOffset]]:
         """For each degree of freedom, the idle flag of its tree as an array to be bound by a loop iteration."""
         return {dof: self.idle_flag_of_frame(node.index) for node in self.nodes for dof in node.dofs}
@@ -462,7 +470,10 @@ class LoopContext(ScratchAllocator):
             has_joint=frames["frame "] != frames["parent frame "],
         )
         constants = with_per_env_parameters(self, "link", link, link_constants(self.model, link))
-        return self.node_iteration(specialization, bindings, self.element_arrays(ElementKind.LINK, link), constants)
+        offsets = self.element_arrays(ElementKind.LINK, link)
+        if specialization.in_moving_frame:
+            offsets |= self.presence_of_frame(frames["frame "])
+        return self.node_iteration(specialization, bindings, offsets, constants)
 
     def dof_arrays(self, dof: int) -> dict[str, ArenaOffset]:
         """Arena offsets of all arrays of a degree of freedom and, for joints with one coordinate, of the coordinate."""

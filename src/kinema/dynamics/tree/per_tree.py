@@ -40,6 +40,17 @@ class PerTreeArray:
         return OffsetColumn(SCRATCH, self.start.row + self.width * trees)
 
 
+class StatePerTree:
+    """Values of each tree in an array of the state."""
+
+    def __init__(self, start: ArenaOffset) -> None:
+        self.start = start
+
+    def column_of(self, trees: Ints) -> OffsetColumn:
+        """Offsets of the values of many trees as a table column."""
+        return OffsetColumn(self.start.arena, self.start.row + trees)
+
+
 OffsetsPerTree = Mapping[str, ArenaOffset | PerTreeArray]
 """Arena offsets of the arrays bound by loop iterations: one offset for all iterations, or one per tree."""
 

@@ -153,6 +153,8 @@ class TraceContext(LoopContext):
 
         Without `body` the total itself is added. Updates `total` in place.
         """
+        if self.make_frame_table is not None:
+            return  # nodes are whole bodies
 
         def add_to_parent(iteration: IterationContext) -> None:
             node = self.frame_of_iteration(iteration)

@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from kinema import ir
 from kinema.core import Array
 from kinema.ir import SCRATCH, ArenaOffset, IterationContext, LoopIteration, Value
 from kinema.model import SERVO_STATES, Model
 
-from ..arrays import ElementKind
+from ..arrays import PRESENT_ARRAY, ElementKind
 from .kinematic_tree import WORLD, FrameNode, NodeRef, frame_ref
 from .loop_context import LoopContext
 from .node_constants import with_per_env_parameters
@@ -353,13 +354,22 @@ class Transmissions:
         return [ForceTerm(flat[2 * k], flat[2 * k + 1]) for k in range(len(node.dofs))]
 
     def total_force(self) -> Value:
-        """Trace the sum of the scalar forces of all transmissions; returns the sum."""
+        """Trace the sum of the scalar forces of the transmissions of trees that are present; returns the sum."""
         offset = self.ctx.allocate_fixed(1)
         self.ctx.tracer.write(SCRATCH, [0.0], offset.row)
-        rows = [LoopIteration("pair", {"pair": pair, "total": offset}) for pair in self.pair_offsets.values()]
+        rows = []
+        for index, pair in self.pair_offsets.items():
+            frames = [int(self.ctx.model.dofs.frame_idx[dof]) for dof in self.moments[index]]
+            presence = self.ctx.presence_of_frame(frames[0]) if frames else {}
+            rows.append(
+                LoopIteration("can be absent" if presence else "pair", {"pair": pair, "total": offset, **presence})
+            )
 
         def body(iteration: IterationContext) -> None:
-            iteration.write("total", [iteration.read("total") + iteration.read("pair")])
+            force = iteration.read("pair")
+            if iteration.has_array(PRESENT_ARRAY):
+                force = ir.select(0.5, iteration.read(PRESENT_ARRAY), force, 0.0)
+            iteration.write("total", [iteration.read("total") + force])
 
         self.ctx.for_each(f"total of {self.name}", rows, body)
         return self.ctx.tracer.read(SCRATCH, offset.row)
