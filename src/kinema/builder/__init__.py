@@ -17,7 +17,11 @@ from .pair_rules import (
     MIN_RULED_GEOMS as MIN_RULED_GEOMS,
     MIN_RULED_GEOMS_OF_LANES as MIN_RULED_GEOMS_OF_LANES,
 )
-from .pipeline import build_model as build_model, collision_geoms_of as collision_geoms_of
+from .pipeline import (
+    EntityModels as EntityModels,
+    build_model as build_model,
+    collision_geoms_of as collision_geoms_of,
+)
 from .sdf_sensors import scan_directions as scan_directions
 from .sensor_outputs import (
     COLLISION_ONLY as COLLISION_ONLY,

@@ -225,6 +225,22 @@ class GeomRecord:
         return -1 if self.link is None or self.link.is_on_kinematic_body else self.link.frame_idx
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _PlacedPart:
+    """A collision shape of a described shape, placed in a moving frame."""
+
+    shape: CollisionShape
+    pose: Pose
+    """Pose in the moving frame, or in the world."""
+    pose_in_link: Pose
+    """Pose in the link, or in the world."""
+    surface_velocity: Array
+
+
+ORIGIN = Pose()
+"""Pose of entities without a base pose."""
+
+
 class GeomCollector:
     """Collects the geoms of all colliding shapes of a scene, each shape once, and the pairs of geoms."""
 
@@ -232,6 +248,9 @@ class GeomCollector:
         self.ctx = ctx
         self.geoms_of_shape: dict[tuple[int, str, str | None, int], list[GeomRecord]] = {}
         self._speculative: dict[int, bool] = {}
+        self._parts: dict[tuple[int, str | None, int], list[_PlacedPart]] = {}
+        self._contact_parameters_of_shape: dict[int, ContactParameters] = {}
+        self._distinct_parameters: dict[ContactParameters, ContactParameters] = {}
         self._links = {(x.entity, x.robot.name, x.description.name): x for x in reversed(ctx.links)}
         self.pairs: list[tuple[GeomRecord, GeomRecord, ContactParameters | None]] = []
         """Geoms of each pair, with the contact parameters of an explicit pair, else None."""
@@ -241,26 +260,50 @@ class GeomCollector:
         key = entity, collider.robot, collider.link, id(collider.shape)
         if key not in self.geoms_of_shape:
             link = self._link_of_collider(entity, collider)
-            base = (self.ctx.entities[entity].pose or Pose()) if link is None else link.pose_in_frame
+            base = (self.ctx.entities[entity].pose or ORIGIN) if link is None else link.pose_in_frame
             shape = collider.shape
-            name, pose = shape.name or self._generated_geom_name(entity, shape, link), base @ shape.pose
+            name = shape.name or self._generated_geom_name(entity, shape, link)
             is_fast = link is not None and (self._is_speculative(entity) or link.description.continuous_collision)
+            contact_parameters = self._contact_parameters(shape)
             self.geoms_of_shape[key] = [
                 GeomRecord(
                     name,
-                    part,
+                    part.shape,
                     link,
-                    pose @ part.pose,
-                    contact_parameters_of_shape(shape),
-                    _surface_velocity_of_part(shape, pose, part.pose),
+                    part.pose,
+                    contact_parameters,
+                    part.surface_velocity,
                     entity,
                     shape,
-                    pose @ part.pose if link is None else shape.pose @ part.pose,
+                    part.pose if link is None else part.pose_in_link,
                     is_fast,
+                )
+                for part in self._placed_parts(entity, shape, link, base)
+            ]
+        return self.geoms_of_shape[key]
+
+    def _contact_parameters(self, shape: Shape) -> ContactParameters:
+        """Contact parameters of a shape; one object for all shapes with equal parameters."""
+        if id(shape) not in self._contact_parameters_of_shape:
+            parameters = contact_parameters_of_shape(shape)
+            self._contact_parameters_of_shape[id(shape)] = self._distinct_parameters.setdefault(parameters, parameters)
+        return self._contact_parameters_of_shape[id(shape)]
+
+    def _placed_parts(self, entity: int, shape: Shape, link: LinkRecord | None, base: Pose) -> list[_PlacedPart]:
+        """Collision shapes of a described shape at a pose of its link; the same for bodies of equal description."""
+        key = id(shape), self.ctx.entities[entity].nonconvex, id(base)
+        if key not in self._parts:
+            pose = base @ shape.pose
+            self._parts[key] = [
+                _PlacedPart(
+                    part,
+                    pose @ part.pose,
+                    shape.pose @ part.pose,
+                    _surface_velocity_of_part(shape, pose, part.pose),
                 )
                 for part in self._collision_shapes(entity, shape, link)
             ]
-        return self.geoms_of_shape[key]
+        return self._parts[key]
 
     def _is_speculative(self, entity: int) -> bool:
         """Whether the file of an entity requests contacts along the motion in a step for all its shapes."""

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any
 
 from kinema.core import Array, Diagnostics, Pose
 from kinema.description import (
+    Axis,
     Collider,
     Geometry,
     Joint,
@@ -58,6 +60,20 @@ class GeometryCache:
         default_factory=dict
     )
     """The same by `id` of the description, approximation of meshes and choice of self-collision."""
+
+
+@dataclass(slots=True, eq=False)
+class TreeCache:
+    """Records that depend on robots alone, not on base poses, shared by the entities that have them."""
+
+    trees: dict[int, KinematicTree] = field(default_factory=dict)
+    """Spanning trees by `id` of the robot."""
+    free_joints: dict[tuple[int, str], Joint] = field(default_factory=dict)
+    """Generated joints of floating root links, by `id` of the robot and link."""
+    joints_in_world: dict[int, Joint] = field(default_factory=dict)
+    """Free joints whose coordinates are relative to the world origin, by `id` of the joint of the description."""
+    chains_of_free_joints: dict[int, JointChain] = field(default_factory=dict)
+    """Joint chains of free joints to the world, by `id` of the joint."""
 
 
 LinkOfEntity = tuple[int, int]
@@ -139,6 +155,18 @@ class JointRecord:
     """Index of the first coordinate in qpos."""
     dof_start: int = -1
     """Index of the first degree of freedom."""
+    moving_axes: list[Axis] = field(init=False)
+    """Axes that are not locked: one per degree of freedom."""
+    n_qs: int = field(init=False)
+    """Number of coordinates."""
+
+    def __post_init__(self) -> None:
+        self.moving_axes, self.n_qs = self.description.moving_axes, self.description.n_qs
+
+    @property
+    def n_dofs(self) -> int:
+        """Number of degrees of freedom."""
+        return len(self.moving_axes)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -199,22 +227,38 @@ class BuildContext:
     """Transmission path index by entity and `id` of a tendon or of a loop-joint axis."""
     tendon_idx: dict[tuple[int, int], int] = field(default_factory=dict)
     """Row in the table of tendons by entity and `id` of the tendon, for tendons in the table."""
-    trees: dict[int, KinematicTree] = field(default_factory=dict)
-    """Spanning trees by `id` of the robot."""
-    colliders_of_entity: dict[int, tuple[list[Collider], Neighbours]] = field(default_factory=dict)
-    """Collision shapes and neighbouring bodies by entity, as they are needed."""
+    tree_cache: TreeCache = field(default_factory=TreeCache)
+    """Spanning trees and free joints of the robots, shared by entities with the same description."""
+    colliders_of_description: dict[int, tuple[list[Collider], Neighbours]] = field(default_factory=dict)
+    """Collision shapes and neighbouring bodies by `id` of the description, as they are needed."""
 
     def spanning_tree(self, robot: Robot) -> KinematicTree:
         """Spanning tree of a robot in which breakable joints are loop joints; cached per robot."""
-        if id(robot) not in self.trees:
-            self.trees[id(robot)] = tree_without_breakable_joints(robot)
-        return self.trees[id(robot)]
+        trees = self.tree_cache.trees
+        if id(robot) not in trees:
+            trees[id(robot)] = tree_without_breakable_joints(robot)
+        return trees[id(robot)]
 
     def colliders(self, entity: int) -> tuple[list[Collider], Neighbours]:
-        """Collision shapes of an entity and its pairs of bodies connected by joints; cached per entity."""
-        if entity not in self.colliders_of_entity:
-            self.colliders_of_entity[entity] = colliders(self.entities[entity].description)
-        return self.colliders_of_entity[entity]
+        """Collision shapes of an entity and its pairs of bodies connected by joints; cached per description."""
+        description = self.entities[entity].description
+        if id(description) not in self.colliders_of_description:
+            self.colliders_of_description[id(description)] = colliders(description)
+        return self.colliders_of_description[id(description)]
+
+
+def range_starts(entities: Sequence[int], n_entities: int, sizes: Sequence[int] | None = None) -> list[int]:
+    """First index of each entity, and the end of the last one, in a table whose rows are sorted by entity.
+
+    Args:
+        entities: entity of each row, or of each group of rows.
+        n_entities: number of entities.
+        sizes: number of rows of each group; None for one each.
+    """
+    counts = [0] * (n_entities + 1)
+    for entity, size in zip(entities, [1] * len(entities) if sizes is None else sizes, strict=True):
+        counts[entity + 1] += size
+    return list(accumulate(counts))
 
 
 # ------------------------------------------------------------------------------------------------------- lookup by name
@@ -230,7 +274,7 @@ def all_elements(description: Robot | World, collection: str) -> list:
 
 def find_joint(ctx: BuildContext, entity: int, name: str) -> JointRecord | None:
     """Joint of the kinematic tree by entity and name; None if there is none."""
-    return next((joint for joint in ctx.joints if joint.entity == entity and joint.name == name), None)
+    return next((joint for joint in ctx.joints_of_entity.get(entity, ()) if joint.name == name), None)
 
 
 def _assemblies(ctx: BuildContext, entity: int) -> list[Robot | World]:

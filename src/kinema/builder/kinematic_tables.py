@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from itertools import accumulate
+from operator import attrgetter
 
 import numpy as np
 import numpy.typing as npt
@@ -25,15 +25,16 @@ from kinema.model import (
 )
 from kinema.tokens import mjcf
 
-from .context import BuildContext, JointRecord, LinkRecord, all_elements, find_joint
-from .joints import PrimitiveJoint, axis_limits, limit_solver_parameters, limit_spring
+from .context import BuildContext, JointRecord, LinkRecord, all_elements, find_joint, range_starts
+from .joints import PlacedPrimitiveJoint, PrimitiveJoint, axis_limits, limit_solver_parameters, limit_spring
 
 # --------------------------------------------------------------------------------------- polynomial springs and dampers
 
 
 def polynomial_coefficients(node: Node, name: str) -> Array:
     """Quadratic and cubic coefficients of a spring or damper (MJCF `stiffnesspoly`, `dampingpoly`), shape (2,)."""
-    return np.array(node.attributes.get(mjcf.attribute_key(name)) or (0.0, 0.0), np.float64)
+    values = node.attributes and node.attributes.get(mjcf.attribute_key(name))
+    return np.array(values, np.float64) if values else np.zeros(N_POLYNOMIAL_COEFFICIENTS)
 
 
 def spring_yield_distance(node: Node) -> float:
@@ -47,13 +48,14 @@ def joint_spring_damper_polynomials(ctx: BuildContext) -> tuple[Array, Array, Ar
     MJCF's polynomial coefficients beyond the linear term; zeros where a joint has none. The yield displacement is
     infinite for elastic springs.
     """
-    joint_of_dof = [joint for joint in ctx.joints for _ in joint.description.moving_axes]
-    dampers = [polynomial_coefficients(joint.description, mjcf.DAMPINGPOLY) for joint in joint_of_dof]
-    springs = {id(joint): _joint_stiffness_polynomial(ctx, joint) for joint in ctx.joints}
+    n_dofs = [joint.n_dofs for joint in ctx.joints]
+    dampers = [polynomial_coefficients(joint.description, mjcf.DAMPINGPOLY) for joint in ctx.joints]
+    springs = [_joint_stiffness_polynomial(ctx, joint) for joint in ctx.joints]
+    yields = [spring_yield_distance(joint.description) for joint in ctx.joints]
     return (
-        np.array(dampers, np.float64).reshape(-1, 2),
-        np.array([springs[id(joint)] for joint in joint_of_dof], np.float64).reshape(-1, 2),
-        np.array([spring_yield_distance(joint.description) for joint in joint_of_dof], np.float64),
+        np.repeat(np.array(dampers, np.float64).reshape(-1, 2), n_dofs, axis=0),
+        np.repeat(np.array(springs, np.float64).reshape(-1, 2), n_dofs, axis=0),
+        np.repeat(np.array(yields, np.float64), n_dofs),
     )
 
 
@@ -122,7 +124,7 @@ def with_reflected_inertia(ctx: BuildContext, dofs: DofsInfo) -> DofsInfo:
                 continue
             reflected, joint_dofs = (
                 ReflectedInertia(),
-                slice(joint.dof_start, joint.dof_start + joint.description.n_dofs),
+                slice(joint.dof_start, joint.dof_start + joint.n_dofs),
             )
             reflected.add(actuator)
             armature[joint_dofs] += reflected.armature
@@ -151,18 +153,17 @@ def pack_links(ctx: BuildContext) -> LinksInfo:
     """Table of links: parent, moving frame and pose in it, inertia, and ranges of coordinates, dofs and geoms."""
     links = ctx.links
     inertials = [link.description.inertial for link in links]
+    starts = [(_coordinate_start(link), link) for link in links]
     geoms = np.cumsum([0, *(len(link.description.collisions) for link in links)])
     return LinksInfo(
         names=[link.name for link in links],
         parent_idx=_int_array(-1 if link.parent is None else link.parent.index for link in links),
         entity_idx=_int_array(link.entity for link in links),
         is_fixed=np.array([link.frame_idx == -1 for link in links], dtype=np.bool_),
-        q_start=_int_array(_coordinate_start(link)[0] for link in links),
-        q_end=_int_array(_coordinate_start(link)[0] + sum(j.description.n_qs for j in link.joints) for link in links),
-        dof_start=_int_array(_coordinate_start(link)[1] for link in links),
-        dof_end=_int_array(
-            _coordinate_start(link)[1] + sum(j.description.n_dofs for j in link.joints) for link in links
-        ),
+        q_start=_int_array(start for (start, _), _ in starts),
+        q_end=_int_array(start + sum(j.n_qs for j in link.joints) for (start, _), link in starts),
+        dof_start=_int_array(start for (_, start), _ in starts),
+        dof_end=_int_array(start + sum(j.n_dofs for j in link.joints) for (_, start), link in starts),
         frame_idx=_int_array(link.frame_idx for link in links),
         pos=_float_table([link.pose_in_frame.position for link in links], (3,)),
         rot=_float_table([link.pose_in_frame.rotation for link in links], (3, 3)),
@@ -219,9 +220,9 @@ def pack_joints(ctx: BuildContext) -> JointsInfo:
         kinds=[joint.description.kind.value for joint in joints],
         link_idx=_int_array(-1 if joint.link is None else joint.link.index for joint in joints),
         q_start=_int_array(joint.q_start for joint in joints),
-        q_end=_int_array(joint.q_start + joint.description.n_qs for joint in joints),
+        q_end=_int_array(joint.q_start + joint.n_qs for joint in joints),
         dof_start=_int_array(joint.dof_start for joint in joints),
-        dof_end=_int_array(joint.dof_start + joint.description.n_dofs for joint in joints),
+        dof_end=_int_array(joint.dof_start + joint.n_dofs for joint in joints),
     )
 
 
@@ -231,37 +232,57 @@ def pack_frames(ctx: BuildContext) -> FramesInfo:
     Parent, pose, joint type, axis, pitch, reference, spring rest orientation, cone limit, and first coordinate and dof.
     """
     frames = ctx.frames
+    placed, row_of_frame = _distinct_placed_joints(ctx)
+    primitives = [x.primitive for x in placed]
+    joints = [ctx.joints[joint_idx] if joint_idx >= 0 else None for _, _, joint_idx in frames]
+
+    def of_frames(values: npt.NDArray) -> npt.NDArray:
+        return values[row_of_frame]
+
+    joint_type = of_frames(_int_array(int(x.type) for x in primitives))
+    spring_quat = np.tile(IDENTITY_QUATERNION, (len(frames), 1))
+    for i in np.flatnonzero(joint_type == PrimitiveJointType.BALL).tolist():
+        joint = joints[i]
+        if joint is not None:
+            spring_quat[i] = _spring_quaternion(frames[i][1].primitive, joint.initial_q)
     return FramesInfo(
         parent_idx=_int_array(parent for parent, _, _ in frames),
-        joint_type=_int_array(int(placed.primitive.type) for _, placed, _ in frames),
-        pos=_float_table([placed.pose.position for _, placed, _ in frames], (3,)),
-        rot=_float_table([placed.pose.rotation for _, placed, _ in frames], (3, 3)),
-        axis=_float_table([placed.primitive.axis for _, placed, _ in frames], (3,)),
-        pitch=np.array([placed.primitive.pitch for _, placed, _ in frames]),
-        reference=np.array([placed.primitive.reference for _, placed, _ in frames]),
-        inverted=np.array([placed.primitive.inverted for _, placed, _ in frames], dtype=np.bool_),
-        spring_quat=_float_table(
-            [
-                IDENTITY_QUATERNION
-                if joint_idx < 0
-                else _spring_quaternion(placed.primitive, ctx.joints[joint_idx].initial_q)
-                for _, placed, joint_idx in frames
-            ],
-            (4,),
-        ),
-        cone=_float_table([_cone_angles(placed.primitive) for _, placed, _ in frames], (2,)),
-        cone_axis=_int_array(
-            placed.primitive.joint.cone.axis if placed.primitive.joint.cone else 0 for _, placed, _ in frames
-        ),
+        joint_type=joint_type,
+        pos=of_frames(_float_table([x.pose.position for x in placed], (3,))),
+        rot=of_frames(_float_table([x.pose.rotation for x in placed], (3, 3))),
+        axis=of_frames(_float_table([x.axis for x in primitives], (3,))),
+        pitch=of_frames(np.array([x.pitch for x in primitives], np.float64)),
+        reference=of_frames(np.array([x.reference for x in primitives], np.float64)),
+        inverted=of_frames(np.array([x.inverted for x in primitives], dtype=np.bool_)),
+        spring_quat=spring_quat,
+        cone=of_frames(_float_table([_cone_angles(x) for x in primitives], (2,))),
+        cone_axis=of_frames(_int_array(x.joint.cone.axis if x.joint.cone else 0 for x in primitives)),
         q_start=_int_array(
-            0 if joint_idx < 0 else ctx.joints[joint_idx].q_start + placed.primitive.q_offset
-            for _, placed, joint_idx in frames
+            0 if joint is None else joint.q_start + x.primitive.q_offset
+            for joint, (_, x, _) in zip(joints, frames, strict=True)
         ),
         dof_start=_int_array(
-            0 if joint_idx < 0 else ctx.joints[joint_idx].dof_start + placed.primitive.dof_offset
-            for _, placed, joint_idx in frames
+            0 if joint is None else joint.dof_start + x.primitive.dof_offset
+            for joint, (_, x, _) in zip(joints, frames, strict=True)
         ),
     )
+
+
+def _distinct_placed_joints(ctx: BuildContext) -> tuple[list[PlacedPrimitiveJoint], npt.NDArray[np.intp]]:
+    """Primitive joints of distinct rows of the table of frames, and the index of the row of each frame, (n_frames,).
+
+    Bodies of equal structure share poses and axes (`place_primitive_joints`), by whose identity rows are compared.
+    """
+    placed, index = list[PlacedPrimitiveJoint](), list[int]()
+    row_of_key: dict[tuple, int] = {}
+    for _, x, _ in ctx.frames:
+        primitive = x.primitive
+        settings = (primitive.type, primitive.pitch, primitive.reference, primitive.inverted)
+        row = row_of_key.setdefault((id(x.pose), id(primitive.axis), id(primitive.joint.cone), settings), len(placed))
+        if row == len(placed):
+            placed.append(x)
+        index.append(row)
+    return placed, np.array(index, np.intp)
 
 
 def _cone_angles(primitive: PrimitiveJoint) -> Array:
@@ -296,41 +317,65 @@ def _spring_quaternion(primitive: PrimitiveJoint, initial_q: Array) -> Array:
     return IDENTITY_QUATERNION
 
 
+_AXIS_SETTINGS = attrgetter(
+    *("armature", "damping", "stiffness", "spring_reference", "friction", "lower", "upper", "effort"),
+    *("drive", "limit_solver", "friction_solver"),
+)
+"""Settings of an axis of a free joint on which its row in the table of dofs depends."""
+
+
+def _distinct_axes(ctx: BuildContext) -> tuple[list[tuple[Joint, Axis]], npt.NDArray[np.intp]]:
+    """Joints and axes of distinct rows of the table of dofs, and the index of the row of each dof, (n_dofs,).
+
+    Free joints have equal rows if the settings of their axes are equal, so that the columns of many free bodies are
+    computed for one of them; every dof of other joints has a row of its own.
+    """
+    rows, index = list[tuple[Joint, Axis]](), list[int]()
+    row_of_settings: dict[tuple, int] = {}
+    rows_of_joint: dict[int, list[int]] = {}
+    for record in ctx.joints:
+        joint = record.description
+        if joint.kind is not JointKind.FREE or joint.attributes:
+            index += range(len(rows), len(rows) + record.n_dofs)
+            rows += ((joint, axis) for axis in record.moving_axes)
+            continue
+        if id(joint) not in rows_of_joint:
+            own = rows_of_joint[id(joint)] = []
+            for axis in record.moving_axes:
+                own.append(row_of_settings.setdefault(_AXIS_SETTINGS(axis), len(rows)))
+                if own[-1] == len(rows):
+                    rows.append((joint, axis))
+        index += rows_of_joint[id(joint)]
+    return rows, np.array(index, np.intp)
+
+
 def pack_dofs(ctx: BuildContext) -> DofsInfo:
     """Table of degrees of freedom: passive forces, limits, friction, effort limits, and the drives given by files."""
-    axes = [axis for joint in ctx.joints for axis in joint.description.moving_axes]
-    frame_of = {}
-    for i, (_, placed, joint) in enumerate(ctx.frames):
-        for component in range(PRIMITIVE_JOINT_SIZES[placed.primitive.type][1]):
-            frame_of[ctx.joints[joint].dof_start + placed.primitive.dof_offset + component] = i
+    rows, row_of_dof = _distinct_axes(ctx)
+    axes = [axis for _, axis in rows]
     drives = [axis.drive for axis in axes]
-    efforts = np.array(
-        [_effort_limits(joint.description, axis) for joint in ctx.joints for axis in joint.description.moving_axes]
-    ).reshape(-1, 2)
-    limits = np.array(
-        [_dof_limits(ctx, joint.description, axis) for joint in ctx.joints for axis in joint.description.moving_axes]
-    )
-    limits = limits.reshape(-1, 2)
+    efforts = np.array([_effort_limits(joint, axis) for joint, axis in rows]).reshape(-1, 2)
+    limits = np.array([_dof_limits(ctx, joint, axis) for joint, axis in rows]).reshape(-1, 2)
     damping_poly, stiffness_poly, spring_yield = joint_spring_damper_polynomials(ctx)
-    limit_solvers = [
-        limit_solver_parameters(joint.description, axis)
-        for joint in ctx.joints
-        for axis in joint.description.moving_axes
-    ]
-    max_drive_force = np.array(
-        [dof_axis.drive.max_force if dof_axis.drive else np.inf for dof_axis in axes], dtype=np.float64
-    )
+    limit_solvers = [limit_solver_parameters(joint, axis) for joint, axis in rows]
+    max_drive_force = np.array([axis.drive.max_force if axis.drive else np.inf for axis in axes], dtype=np.float64)
+
+    def of_dofs(values: npt.NDArray) -> npt.NDArray:
+        return values[row_of_dof]
 
     def column(name: str) -> Array:
-        return np.array([getattr(dof_axis, name) for dof_axis in axes], dtype=np.float64)
+        return of_dofs(np.array([getattr(axis, name) for axis in axes], dtype=np.float64))
 
     def drive_column(name: str) -> Array:
-        return np.array([0.0 if drive is None else getattr(drive, name) for drive in drives], dtype=np.float64)
+        return of_dofs(np.array([0.0 if x is None else getattr(x, name) for x in drives], dtype=np.float64))
+
+    def table(values: list, width: int) -> Array:
+        return of_dofs(np.array(values, dtype=np.float64).reshape(len(rows), width))
 
     return DofsInfo(
-        names=[dof_name for joint in ctx.joints for dof_name in _dof_names(joint.description)],
-        frame_idx=_int_array(frame_of[i] for i in range(len(axes))),
-        q_idx=_int_array(q for joint in ctx.joints for q in _dof_coordinates(joint.description, joint.q_start)),
+        names=[dof_name for joint in ctx.joints for dof_name in _dof_names(joint)],
+        frame_idx=_frames_of_dofs(ctx),
+        q_idx=_int_array(q for joint in ctx.joints for q in _dof_coordinates(joint)),
         armature=column("armature"),
         damping=column("damping"),
         damping_poly=damping_poly,
@@ -339,41 +384,37 @@ def pack_dofs(ctx: BuildContext) -> DofsInfo:
         spring_yield=spring_yield,
         spring_ref=column("spring_reference"),
         frictionloss=column("friction"),
-        lower=limits[:, 0],
-        upper=limits[:, 1],
-        limit_solref=_float_table([np.array(solver.solref or DEFAULT_SOLREF) for solver in limit_solvers], (2,)),
-        limit_solimp=_float_table([np.array(solver.solimp or DEFAULT_SOLIMP) for solver in limit_solvers], (5,)),
-        limit_spring=_float_table(
-            [
-                np.array(limit_spring(joint.description, dof_axis))
-                for joint in ctx.joints
-                for dof_axis in joint.description.moving_axes
-            ],
-            (2,),
-        ),
-        friction_solref=_float_table(
-            [np.array(dof_axis.friction_solver.solref or DEFAULT_SOLREF) for dof_axis in axes], (2,)
-        ),
-        friction_solimp=_float_table(
-            [np.array(dof_axis.friction_solver.solimp or DEFAULT_SOLIMP) for dof_axis in axes], (5,)
-        ),
-        limit_margin=np.array([dof_axis.limit_solver.margin for dof_axis in axes], dtype=np.float64),
-        effort_lower=efforts[:, 0],
-        effort_upper=efforts[:, 1],
+        lower=of_dofs(limits[:, 0]),
+        upper=of_dofs(limits[:, 1]),
+        limit_solref=table([solver.solref or DEFAULT_SOLREF for solver in limit_solvers], 2),
+        limit_solimp=table([solver.solimp or DEFAULT_SOLIMP for solver in limit_solvers], 5),
+        limit_spring=table([limit_spring(joint, axis) for joint, axis in rows], 2),
+        friction_solref=table([axis.friction_solver.solref or DEFAULT_SOLREF for axis in axes], 2),
+        friction_solimp=table([axis.friction_solver.solimp or DEFAULT_SOLIMP for axis in axes], 5),
+        limit_margin=of_dofs(np.array([axis.limit_solver.margin for axis in axes], dtype=np.float64)),
+        effort_lower=of_dofs(efforts[:, 0]),
+        effort_upper=of_dofs(efforts[:, 1]),
         kp=drive_column("stiffness"),
         kv=drive_column("damping"),
-        force_lower=np.maximum(efforts[:, 0], -max_drive_force),
-        force_upper=np.minimum(efforts[:, 1], max_drive_force),
+        force_lower=of_dofs(np.maximum(efforts[:, 0], -max_drive_force)),
+        force_upper=of_dofs(np.minimum(efforts[:, 1], max_drive_force)),
         target_pos=drive_column("target_position"),
         target_vel=drive_column("target_velocity"),
-        acceleration_drive=np.array(
-            [drive is not None and drive.type.value == "acceleration" for drive in drives], dtype=np.bool_
+        acceleration_drive=of_dofs(
+            np.array([x is not None and x.type.value == "acceleration" for x in drives], dtype=np.bool_)
         ),
-        actuator_gravcomp=np.array(
-            [_has_actuator_gravcomp(joint.description) for joint in ctx.joints for _ in joint.description.moving_axes],
-            dtype=np.bool_,
-        ),
+        actuator_gravcomp=of_dofs(np.array([_has_actuator_gravcomp(joint) for joint, _ in rows], dtype=np.bool_)),
     )
+
+
+def _frames_of_dofs(ctx: BuildContext) -> npt.NDArray[np.int32]:
+    """Moving frame of each degree of freedom, (n_dofs,)."""
+    result = np.zeros(ctx.n_dofs, np.int32)
+    for i, (_, placed, joint) in enumerate(ctx.frames):
+        if joint >= 0:
+            start = ctx.joints[joint].dof_start + placed.primitive.dof_offset
+            result[start : start + PRIMITIVE_JOINT_SIZES[placed.primitive.type][1]] = i
+    return result
 
 
 def _has_actuator_gravcomp(joint: Joint) -> bool:
@@ -391,29 +432,29 @@ def _effort_limits(joint: Joint, axis: Axis) -> tuple[float, float]:
     return -axis.effort, axis.effort
 
 
-def _dof_names(joint: Joint) -> list[str]:
-    axes: list[Axis] = joint.moving_axes
-    return [joint.name] if len(axes) == 1 else [f"{joint.name}[{i}]" for i in range(len(axes))]
+def _dof_names(joint: JointRecord) -> list[str]:
+    return [joint.name] if joint.n_dofs == 1 else [f"{joint.name}[{i}]" for i in range(joint.n_dofs)]
 
 
-def _dof_coordinates(joint: Joint, q_start: int) -> list[int]:
+def _dof_coordinates(joint: JointRecord) -> Sequence[int]:
     """Index of the coordinate of each dof of a joint; -1 for dofs whose coordinates are a quaternion."""
-    if joint.kind is JointKind.FREE:
-        return [q_start, q_start + 1, q_start + 2, -1, -1, -1]
-    if joint.kind is JointKind.SPHERICAL:
-        return [-1, -1, -1]
-    return list(range(q_start, q_start + joint.n_dofs))
+    start, kind = joint.q_start, joint.description.kind
+    if kind is JointKind.FREE:
+        return (start, start + 1, start + 2, -1, -1, -1)
+    if kind is JointKind.SPHERICAL:
+        return (-1, -1, -1)
+    return range(start, start + joint.n_dofs)
 
 
 def pack_entities(ctx: BuildContext, actuator_entities: list[int]) -> list[EntityInfo]:
     """Names and index ranges of links, joints, coordinates, dofs and actuators of each entity in the model's tables."""
     n_entities = len(ctx.entities)
     joint_entities = [joint.entity for joint in ctx.joints]
-    links = _range_starts([link.entity for link in ctx.links], n_entities)
-    joints = _range_starts(joint_entities, n_entities)
-    qs = _range_starts(joint_entities, n_entities, [joint.description.n_qs for joint in ctx.joints])
-    dofs = _range_starts(joint_entities, n_entities, [joint.description.n_dofs for joint in ctx.joints])
-    actuators = _range_starts(actuator_entities, n_entities)
+    links = range_starts([link.entity for link in ctx.links], n_entities)
+    joints = range_starts(joint_entities, n_entities)
+    qs = range_starts(joint_entities, n_entities, [joint.n_qs for joint in ctx.joints])
+    dofs = range_starts(joint_entities, n_entities, [joint.n_dofs for joint in ctx.joints])
+    actuators = range_starts(actuator_entities, n_entities)
     return [
         EntityInfo(
             name=spec.name,
@@ -430,20 +471,6 @@ def pack_entities(ctx: BuildContext, actuator_entities: list[int]) -> list[Entit
         )
         for i, spec in enumerate(ctx.entities)
     ]
-
-
-def _range_starts(entities: Sequence[int], n_entities: int, sizes: Sequence[int] | None = None) -> list[int]:
-    """First index of each entity, and the end of the last one, in a table whose rows are sorted by entity.
-
-    Args:
-        entities: entity of each row, or of each group of rows.
-        n_entities: number of entities.
-        sizes: number of rows of each group; None for one each.
-    """
-    counts = [0] * (n_entities + 1)
-    for entity, size in zip(entities, [1] * len(entities) if sizes is None else sizes, strict=True):
-        counts[entity + 1] += size
-    return list(accumulate(counts))
 
 
 def initial_coordinates(ctx: BuildContext) -> Array:

@@ -12,6 +12,7 @@ from kinema.description import (
     Joint,
     JointKind,
     KinematicTree,
+    Link,
     Robot,
     TreeEdge,
     World,
@@ -132,20 +133,26 @@ class _RobotTreeBuilder:
         """Add a root link: with a generated free joint if floating (and not kinematic), else fixed to the world."""
         link = self.robot.link(name)
         if floating and not link.kinematic:
-            joint = Joint(
-                name=unique_name(f"{name}_free", {j.name for j in self.robot.joints}),
-                kind=JointKind.FREE,
-                parent=None,
-                child=name,
-                axes=free_axes(),
-                initial=np.concatenate([pose.position, pose.quaternion]),
-                origin=link.origin,
-                order=link.order,
-            )
-            self.initial_q[joint.name] = joint.start
+            joint = self._generated_joint(link)
+            self.initial_q[joint.name] = np.concatenate([pose.position, pose.quaternion])
             self._add_edge(TreeEdge(None, name, (joint,), reversed=False))
         else:
             self._add_link(name, None, [self.base_pose @ pose], [])
+
+    def _generated_joint(self, link: Link) -> Joint:
+        """Free joint of a floating root link to the world; the same in all entities with this robot."""
+        key, joints = (id(self.robot), link.name), self.ctx.tree_cache.free_joints
+        if key not in joints:
+            joints[key] = Joint(
+                name=unique_name(f"{link.name}_free", {j.name for j in self.robot.joints}),
+                kind=JointKind.FREE,
+                parent=None,
+                child=link.name,
+                axes=free_axes(),
+                origin=link.origin,
+                order=link.order,
+            )
+        return joints[key]
 
     def _add_edge(self, edge: TreeEdge) -> None:
         """Add the child link of a tree edge with its joints.
@@ -172,10 +179,8 @@ class _RobotTreeBuilder:
             chain: JointChain = [edge.pose(self.initial_q)]
             joints = []
         elif to_world and len(joints) == 1 and joints[0].kind is JointKind.FREE and not edge.reversed:
-            joints = [self._free_joint_in_world(joints[0])]
-            self._add_link(
-                edge.child, None, joint_chain(TreeEdge(None, edge.child, tuple(joints), reversed=False)), joints
-            )
+            joint = self._free_joint_in_world(joints[0])
+            self._add_link(edge.child, None, self._chain_of_free_joint(joint, edge.child), [joint])
             return
         else:
             chain = list(joint_chain(edge))
@@ -195,7 +200,17 @@ class _RobotTreeBuilder:
         q = self.initial_q[joint.name]
         pose = base @ Pose.from_quaternion(q[:3], q[3:])
         self.initial_q[joint.name] = np.concatenate([pose.position, pose.quaternion])
-        return replace(joint, parent_pose=Pose(), initial=self.initial_q[joint.name])
+        in_world = self.ctx.tree_cache.joints_in_world
+        if id(joint) not in in_world:
+            in_world[id(joint)] = replace(joint, parent_pose=Pose())
+        return in_world[id(joint)]
+
+    def _chain_of_free_joint(self, joint: Joint, child: str) -> JointChain:
+        """Joint chain of a free joint to the world; the same in all entities with this joint."""
+        chains = self.ctx.tree_cache.chains_of_free_joints
+        if id(joint) not in chains:
+            chains[id(joint)] = joint_chain(TreeEdge(None, child, (joint,), reversed=False))
+        return chains[id(joint)]
 
     def _add_link(self, name: str, parent: str | None, chain: list[Pose | PrimitiveJoint], joints: list[Joint]) -> None:
         """Create the record of a link, with its chain of primitive joints, and records of its joints with dofs."""
@@ -238,8 +253,8 @@ def number_links_and_coordinates(ctx: BuildContext) -> None:
     ctx.joints.sort(key=lambda joint: (joint.entity, file_order(joint.description)))
     for joint_number, joint in enumerate(ctx.joints):
         joint.q_start, joint.dof_start = ctx.n_qs, ctx.n_dofs
-        ctx.n_qs += joint.description.n_qs
-        ctx.n_dofs += joint.description.n_dofs
+        ctx.n_qs += joint.n_qs
+        ctx.n_dofs += joint.n_dofs
         ctx.joint_idx[joint.entity, id(joint.description)] = joint_number
         ctx.joints_of_entity.setdefault(joint.entity, []).append(joint)
 
@@ -255,12 +270,17 @@ def fold_fixed_joints(ctx: BuildContext) -> None:
     for link in ctx.links:
         children.setdefault(-1 if link.parent is None else link.parent.index, []).append(link)
     stack = list(reversed(children.get(-1, [])))
+    placements: dict[int, tuple[list[PlacedPrimitiveJoint], Pose]] = {}  # of the chains that several bodies share
     while stack:
         link = stack.pop()
-        parent_frame, start = (
-            (-1, Pose()) if link.parent is None else (link.parent.frame_idx, link.parent.pose_in_frame)
-        )
-        placed_joints, pose = place_primitive_joints(start, link.chain)
+        if link.parent is None:
+            parent_frame, key = -1, id(link.chain)
+            if key not in placements:
+                placements[key] = place_primitive_joints(Pose(), link.chain)
+            placed_joints, pose = placements[key]
+        else:
+            parent_frame = link.parent.frame_idx
+            placed_joints, pose = place_primitive_joints(link.parent.pose_in_frame, link.chain)
         is_kinematic = ctx.has_kinematic_bodies and link.parent is None and link.description.kinematic
         if is_kinematic and not link.robot.static:
             ctx.frames.append((-1, PlacedPrimitiveJoint(pose, kinematic_joint(link.name)), -1))

@@ -6,6 +6,7 @@ Flags of a file apply to its entity. Gravity and the content of `ModelOptions` a
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from kinema.description import Actuator, Robot, World, is_flag_enabled
 from kinema.model import DofsInfo, LinksInfo, ModelOptions
 from kinema.tokens import mjcf
 
-from .context import BuildContext, all_elements
+from .context import BuildContext, all_elements, range_starts
 
 DEFAULT_GRAVITY = (0.0, 0.0, -9.81)
 
@@ -58,6 +59,14 @@ def option_flags(description: Robot | World) -> OptionFlags:
     Flags that its file does not mention are enabled; all constraint flags need `constraint`.
     """
     options = merged_options(description)
+    flags = tuple((name, bool(value)) for name, value in options.get(mjcf.FLAGS, {}).items())
+    return _option_flags(flags, int(options.get(mjcf.DISABLEACTUATOR, 0)))
+
+
+@lru_cache(maxsize=256)
+def _option_flags(flags: tuple[tuple[str, bool], ...], disabled_actuator_groups: int) -> OptionFlags:
+    """`option_flags` of the flags that a file mentions and its mask of disabled actuator groups."""
+    options = {mjcf.FLAGS: dict(flags)}
 
     def on(name: str) -> bool:
         return is_flag_enabled(options, name)
@@ -76,7 +85,7 @@ def option_flags(description: Robot | World) -> OptionFlags:
         refsafe=on("refsafe"),
         speculative=on("speculative"),
         spring=on("spring"),
-        disabled_actuator_groups=int(options.get(mjcf.DISABLEACTUATOR, 0)),
+        disabled_actuator_groups=disabled_actuator_groups,
     )
 
 
@@ -169,25 +178,25 @@ def with_option_flags(ctx: BuildContext, links: LinksInfo, dofs: DofsInfo) -> tu
     a passive force, or an actuator force (`actuatorgravcomp`): it is dropped if passive forces are disabled, and dofs
     with actuator compensation get zero effort limits if the entity has no enabled actuators.
     """
-    entity_of_dof = np.array([j.entity for j in ctx.joints for _ in range(j.description.n_dofs)], dtype=np.int32)
+    dof_starts = range_starts([j.entity for j in ctx.joints], len(ctx.entities), [joint.n_dofs for joint in ctx.joints])
+    link_starts = range_starts([link.entity for link in ctx.links], len(ctx.entities))
     gravity_scale, columns = links.gravity_scale.copy(), {name: getattr(dofs, name).copy() for name in _FLAG_COLUMNS}
     for entity, spec in enumerate(ctx.entities):
-        flags, entity_dofs = option_flags(spec.description), entity_of_dof == entity
+        flags, entity_dofs = option_flags(spec.description), slice(*dof_starts[entity : entity + 2])
+        entity_links = slice(*link_starts[entity : entity + 2])
         enabled = {"stiffness": flags.spring, "damping": flags.damper, "frictionloss": flags.frictionloss}
         enabled |= {"stiffness_poly": flags.spring, "damping_poly": flags.damper}
         for name in (name for name, is_on in enabled.items() if not is_on):
             columns[name][entity_dofs] = 0.0
         if not flags.limit:
             columns["lower"][entity_dofs], columns["upper"][entity_dofs] = -np.inf, np.inf
-        is_compensated = (links.entity_idx == entity) & (gravity_scale != 1.0)
         if spec.description.format == mjcf.FORMAT and not flags.passive_forces:
-            gravity_scale[is_compensated] = 1.0
-            is_compensated[:] = False
-        if not is_compensated.any():
+            gravity_scale[entity_links] = 1.0
+        if not (gravity_scale[entity_links] != 1.0).any():
             columns["actuator_gravcomp"][entity_dofs] = False
         elif not (flags.actuation and all_elements(spec.description, "actuators")):  # no actuator bears the weight
-            unactuated = columns["actuator_gravcomp"] & entity_dofs
-            columns["effort_lower"][unactuated] = columns["effort_upper"][unactuated] = 0.0
+            unactuated = columns["actuator_gravcomp"][entity_dofs]
+            columns["effort_lower"][entity_dofs][unactuated] = columns["effort_upper"][entity_dofs][unactuated] = 0.0
     return replace(links, gravity_scale=gravity_scale), replace(dofs, **columns)
 
 

@@ -30,7 +30,7 @@ from .collision_geoms import (
     contact_parameters_of_pair,
     pack_pair_parameters,
 )
-from .context import BuildContext
+from .context import BuildContext, range_starts
 from .options import option_flags
 
 MIN_RULED_GEOMS = 20
@@ -173,6 +173,7 @@ def _listed_pairs(
     With the contact parameters of each pair of contacts; none if the geoms do not collide.
     """
     result = []
+    starts = range_starts([member.entity for member in members], len(ctx.entities))
     for entity, spec in enumerate(ctx.entities):
         description = spec.description
         rules = [r for r in collision_rules(description) if r.rules.pairs or r.rules.groups]
@@ -181,7 +182,7 @@ def _listed_pairs(
         explicit = [pair for r in rules for pair in r.rules.pairs]
         if not joined and not explicit:
             continue
-        own = [i for i, member in enumerate(members) if member.entity == entity]
+        own = range(*starts[entity : entity + 2])
         of_body: dict[int, list[int]] = {}
         of_name: dict[tuple[str, str], list[int]] = {}
         for i in own:

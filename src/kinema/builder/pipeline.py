@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
 
 from kinema.core import ArrayLike, Diagnostics
+from kinema.description import JointKind, Robot, World
 from kinema.model import Model, empty_geoms, empty_pair_rules, empty_pairs, empty_sensors
 
 from . import (
@@ -21,7 +25,7 @@ from . import (
 from .added_sensors import AddedSensor
 from .attachments import pack_attachments, pack_suction_cups
 from .collision_geoms import GeomRecord
-from .context import AttachmentSpec, BuildContext, EntitySpec, GeometryCache, SuctionCupSpec
+from .context import AttachmentSpec, BuildContext, EntitySpec, GeometryCache, SuctionCupSpec, TreeCache
 from .fluid import MEDIUM_FROM_FILES, Medium, pack_fluid
 from .pair_rules import collect_pair_rules, may_use_pair_rules
 from .sensors import pack_sensors
@@ -126,6 +130,48 @@ def build_model(  # noqa: PLR0913
         suction_cups=pack_suction_cups(ctx),
         frame_names=[placed.primitive.joint.name for _, placed, _ in ctx.frames],
     )
+
+
+class EntityModels:
+    """Models of entities that have one description and differ by name and base pose.
+
+    Args:
+        spec: one of the entities, whose model is built.
+    """
+
+    def __init__(self, spec: EntitySpec) -> None:
+        self._spec, self.diagnostics = spec, Diagnostics()
+        """Messages of the builder."""
+        self._model = build_model([spec], diagnostics=self.diagnostics)
+        self._is_movable = _only_coordinates_depend_on_pose(self._model, spec.description)
+        self._tree_cache = TreeCache()
+
+    def model_of(self, spec: EntitySpec) -> Model:
+        """Model of an entity: for free bodies that of the first one with other initial coordinates."""
+        if spec is self._spec:
+            return self._model
+        if not self._is_movable:
+            return build_model([spec])
+        ctx = BuildContext([spec], Diagnostics(), tree_cache=self._tree_cache)
+        kinematic_tree.build_links(ctx)
+        kinematic_tree.number_links_and_coordinates(ctx)
+        entities = [replace(self._model.entities[0], name=spec.name)]
+        return replace(self._model, entities=entities, qpos0=kinematic_tables.initial_coordinates(ctx))
+
+
+def _only_coordinates_depend_on_pose(model: Model, robot: Robot | World) -> bool:
+    """Whether only the initial coordinates of free joints depend on the base pose of the entity of a model.
+
+    Not for links and elements attached to the world, and keyframes.
+    """
+    if isinstance(robot, World) or not model.n_links or model.links.is_fixed.any():
+        return False
+    tables = (model.actuators, model.tendons, model.equalities, model.couplings, model.keyframes, model.geoms)
+    if any(table.names for table in tables) or set(model.joints.kinds) != {JointKind.FREE.value}:
+        return False
+    poses = [joint.parent_pose for joint in robot.joints if joint.kind is JointKind.FREE]
+    is_at_origin = [not pose.position.any() and (pose.rotation == np.eye(3)).all() for pose in poses]
+    return all(is_at_origin) and not model.frames.pos.any()
 
 
 def collision_geoms_of(entities: Sequence[EntitySpec]) -> list[GeomRecord]:

@@ -46,6 +46,7 @@ from .files import (
 from .formatting import (
     shortest_decimals as shortest_decimals,
     to_identifier as to_identifier,
+    TakenNames as TakenNames,
     unique_name as unique_name,
 )
 from .imports import (

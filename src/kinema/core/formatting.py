@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,12 +24,33 @@ def to_identifier(name: str) -> str:
     return identifier if not identifier[0].isdigit() else "_" + identifier
 
 
+class TakenNames(set[str]):
+    """Set of names for `unique_name` that remembers the last number of each name: n equal names take O(n) time."""
+
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        super().__init__(names)
+        self.last_number: dict[str, int] = {}
+        """Number up to which all of `name_1`, `name_2`, ... are taken, by name."""
+
+    def discard(self, name: str) -> None:
+        """Make a name available again."""
+        super().discard(name)
+        self.last_number.clear()
+
+    def clear(self) -> None:
+        """Make all names available again."""
+        super().clear()
+        self.last_number.clear()
+
+
 def unique_name(wanted: str, taken: set[str]) -> str:
     """The wanted name, or the first of `name_1`, `name_2`, ... that is not in `taken`; it is added to `taken`."""
-    name, count = wanted, 0
+    last_number = taken.last_number if isinstance(taken, TakenNames) else {}
+    name, count = wanted, last_number.get(wanted, 0)
     while name in taken:
         count += 1
         name = f"{wanted}_{count}"
+    last_number[wanted] = count
     taken.add(name)
     return name
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -46,12 +47,14 @@ class SuctionCupsInfo(Table):
     """Range: largest distance of a surface along the axis at which the cup attaches a link [m]."""
 
 
+@cache
 def empty_attachments() -> AttachmentsInfo:
     """Table of a model without attachments."""
     none = np.zeros(0, np.int32)
     return AttachmentsInfo(names=[], equality_idx=none, cup_idx=none, break_force=np.zeros(0))
 
 
+@cache
 def empty_suction_cups() -> SuctionCupsInfo:
     """Table of a model without suction cups."""
     none = np.zeros(0, np.int32)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -46,6 +47,7 @@ class FluidInfo(Table):
     """Added (virtual) inertia of an ellipsoid about its axes, per unit fluid density [m5], (n, 3)."""
 
 
+@cache
 def empty_fluid() -> FluidInfo:
     """Table of a model without a fluid: zero density and viscosity, no rows."""
     return FluidInfo(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -126,6 +127,7 @@ class PairRulesInfo(Table):
     """Pairs of geoms that may collide besides, and their rows of `parameters`, (n, 3)."""
 
 
+@cache
 def empty_pair_rules() -> PairRulesInfo:
     """Rules of a model with a table of pairs, or without contacts."""
     return PairRulesInfo(
@@ -137,6 +139,7 @@ def empty_pair_rules() -> PairRulesInfo:
     )
 
 
+@cache
 def empty_geoms() -> GeomsInfo:
     """Table of collision geoms without rows, for a model without contacts."""
     none = np.zeros(0, np.int32)
@@ -160,6 +163,7 @@ def empty_geoms() -> GeomsInfo:
     )
 
 
+@cache
 def empty_pairs() -> PairsInfo:
     """Table of colliding geom pairs without rows, for a model without contacts."""
     none = np.zeros(0, np.int32)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -59,6 +60,7 @@ class KeyframesInfo(Table):
     """Description of the parts of each keyframe that are not simulated; empty if there are none."""
 
 
+@cache
 def empty_keyframes() -> KeyframesInfo:
     """Table of a model without keyframes."""
     empty = np.zeros((0, 0))

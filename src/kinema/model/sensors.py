@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -83,6 +84,7 @@ class RayGeomsInfo(Table):
     """Packed data of meshes (BVH nodes, triangles), height fields and ray directions."""
 
 
+@cache
 def empty_ray_geoms() -> RayGeomsInfo:
     """Table, without rows, of the geoms that rays of rangefinders and lidars can hit."""
     none = np.zeros(0, np.int32)
@@ -127,6 +129,7 @@ class DistanceGeomsInfo(Table):
     """Packed data of meshes, height fields and signed distance fields."""
 
 
+@cache
 def empty_distance_geoms() -> DistanceGeomsInfo:
     """Table, without rows, of the geoms between which distance sensors measure."""
     none = np.zeros(0, np.int32)
@@ -179,6 +182,7 @@ class SensorsInfo(Table):
         return len(self.noise)
 
 
+@cache
 def empty_sensors() -> SensorsInfo:
     """Table of a model without sensors."""
     no_indices, no_values = np.zeros(0, np.int32), np.zeros(0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from functools import cache
 from types import MappingProxyType
 from typing import Any
 
@@ -18,8 +19,17 @@ class Table:
     __slots__ = ()
 
     def __post_init__(self) -> None:
-        for field in fields(self):  # type: ignore[arg-type]
-            object.__setattr__(self, field.name, _read_only(getattr(self, field.name)))
+        for name in _field_names(type(self)):
+            value = getattr(self, name)
+            if isinstance(value, np.ndarray):
+                value.flags.writeable = False
+            elif isinstance(value, list | tuple | dict):
+                object.__setattr__(self, name, _read_only(value))
+
+
+@cache
+def _field_names(table: type[Table]) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(table))  # type: ignore[arg-type]
 
 
 def _read_only(value: Any) -> Any:

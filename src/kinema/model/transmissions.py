@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -205,6 +206,7 @@ class PathSegmentsInfo(Table):
     """Dofs that change the length, (n, n_dofs)."""
 
 
+@cache
 def empty_path_segments() -> PathSegmentsInfo:
     """Table of transmission path segments without rows."""
     return PathSegmentsInfo(

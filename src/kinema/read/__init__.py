@@ -8,7 +8,7 @@ from .api import (
     openusd_validation as openusd_validation,
     read as read,
 )
-from .cached_read import read_again as read_again
+from .cached_read import kept_reading as kept_reading, read_again as read_again
 from .resolve import Resolved as Resolved, Resolver as Resolver
 
 make_module_callable(__name__, read)

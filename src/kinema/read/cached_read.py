@@ -73,8 +73,7 @@ def read_again(source: str | os.PathLike[str], policy: Policy = log_errors) -> R
     had just been written also by their content. Kept are descriptions of MJCF and URDF files, in the memory of this
     process.
     """
-    variables = (os.environ.get(name, "") for name in ENVIRONMENT_VARIABLES)
-    key = (str(source), str(Path.cwd()), *variables)
+    key = _key(source)
     with _lock:
         kept = _kept.get(key)
     if kept is not None and kept.observations.are_current():
@@ -83,6 +82,21 @@ def read_again(source: str | os.PathLike[str], policy: Policy = log_errors) -> R
         description = read(source, policy=policy)
     _keep(key, description, observations)
     return description
+
+
+def kept_reading(source: str | os.PathLike[str]) -> object | None:
+    """Identity of the description that `read_again` keeps of a file; None if it keeps none, or a file changed since.
+
+    As long as the result is the same object, `read_again` returns equal descriptions.
+    """
+    with _lock:
+        kept = _kept.get(_key(source))
+    return kept if kept is not None and kept.observations.are_current() else None
+
+
+def _key(source: str | os.PathLike[str]) -> tuple[str, ...]:
+    """Path, working folder and environment variables by which a description is kept."""
+    return (str(source), str(Path.cwd()), *(os.environ.get(name, "") for name in ENVIRONMENT_VARIABLES))
 
 
 def _keep(key: tuple[str, ...], description: Robot | World, observations: FileObservations) -> None:

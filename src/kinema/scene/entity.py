@@ -49,7 +49,6 @@ class Entity:
     Attributes:
         scene: the scene that contains the entity.
         name: unique name in the scene.
-        description: the description; the first one if variants were added.
         links: list of `EntityLink`.
         joints: list of `EntityJoint`; only joints with dofs.
         dof_names: name of each dof, the name of the joint, or `name[i]` for joints with several dofs.
@@ -61,7 +60,6 @@ class Entity:
         """Create an entity of a scene that is not built yet; arguments: see `EntityIndex`."""
         self.scene: Any = scene
         self.name = spec.name
-        self.description = spec.description
         self._index = index = EntityIndex(scene, spec, entity_model, variants)
         self._control = EntityControl(index)
         self._state = EntityState(index)
@@ -85,6 +83,18 @@ class Entity:
         return f"<Entity {self.name!r}: {self.n_links} links, {self.n_dofs} degrees of freedom>"
 
     # -------------------------------------------------------------------------------- names, sizes and selection
+
+    @property
+    def description(self) -> Robot | World:
+        """The description; the first one if variants were added.
+
+        It may be changed before build: entities that were added with equal arguments have descriptions of their own.
+        """
+        if self._index.shared_description is not None and not self.scene.is_built:
+            self._index.description = self._index.shared_description.private_copy()
+            self._index.shared_description = None
+            self.scene._set_description(self, self._index.description)
+        return self._index.description
 
     @property
     def n_links(self) -> int:

@@ -7,19 +7,13 @@ from contextlib import ExitStack
 
 from kinema.builder import NONCONVEX_APPROXIMATIONS, EntitySpec, build_model
 from kinema.core import ArrayLike, Diagnostics, KinemaError, unique_name
+from kinema.model import Model
 
 from .arguments import base_pose, boolean, one_of, one_of_or_none
 from .built_scene import HasBuiltScene
 from .entity import Entity
-from .morphs import (
-    ON_DESCRIPTION_ERROR,
-    Addable,
-    MaterialOverrides,
-    description_to_add,
-    raise_description_errors,
-    with_fast_links,
-    with_kinematic_base,
-)
+from .morphs import ON_DESCRIPTION_ERROR, Addable, MaterialOverrides, raise_description_errors
+from .shared_descriptions import DescriptionArguments, SharedDescriptions
 from .variants import unify_variants
 
 
@@ -28,6 +22,7 @@ def create_entity(  # noqa: PLR0913  one parameter per argument of `Scene.add`
     sources: Sequence[Addable],
     overrides: MaterialOverrides,
     used_names: set[str],
+    known_descriptions: SharedDescriptions,
     *,
     pose: tuple[ArrayLike, ArrayLike | None, ArrayLike | None],
     fixed: bool | None,
@@ -44,7 +39,7 @@ def create_entity(  # noqa: PLR0913  one parameter per argument of `Scene.add`
 
     `sources` has one description, file or body for each variant, `overrides` the material, mass, color and collision of
     the user, and `pose` the position and the quaternion or Euler angles of the base. The name of the entity is added to
-    `used_names`. The other arguments are those of `Scene.add`.
+    `used_names`; `known_descriptions` are those of the entities of the scene. The other arguments are those of `Scene.add`.
     """
     if not sources:
         raise KinemaError("add: the list of variants is empty")
@@ -52,13 +47,12 @@ def create_entity(  # noqa: PLR0913  one parameter per argument of `Scene.add`
         raise KinemaError(f"seed: expected a non-negative integer and a list of variants, not {seed!r}")
     is_fixed = None if fixed is None else boolean(fixed, "fixed")
     keep_errors = one_of(errors, "errors", ON_DESCRIPTION_ERROR) == "keep"
-    messages = Diagnostics()
-    descriptions = [description_to_add(x, overrides, scale, is_fixed, messages) for x in sources]
-    if boolean(kinematic, "kinematic"):
-        if is_fixed is not None:
-            raise KinemaError("add: expected fixed or kinematic, not both")
-        descriptions = [with_kinematic_base(x) for x in descriptions]
-    descriptions = [with_fast_links(x, fast) for x in descriptions]
+    if boolean(kinematic, "kinematic") and is_fixed is not None:
+        raise KinemaError("add: expected fixed or kinematic, not both")
+    arguments = DescriptionArguments(overrides, scale, is_fixed, kinematic, fast)
+    shared = known_descriptions.describe(sources[0], arguments) if len(sources) == 1 else None
+    messages = Diagnostics() if shared is None else Diagnostics(items=list(shared.messages))
+    descriptions = [arguments.describe(x, messages) for x in sources] if shared is None else [shared.description]
     approximation = one_of_or_none(nonconvex, "nonconvex", NONCONVEX_APPROXIMATIONS)
     collides = None if self_collision is None else boolean(self_collision, "self_collision")
     poses = [base_pose(x, *pose) for x in descriptions]
@@ -78,9 +72,16 @@ def create_entity(  # noqa: PLR0913  one parameter per argument of `Scene.add`
         ]
         variants = unify_variants(descriptions, specs, seed) if len(specs) > 1 else None
         spec = specs[0] if variants is None else variants.specs[0]
-        model_messages = Diagnostics()
-        model = build_model([spec], diagnostics=model_messages)
+        model, model_messages = _build(spec) if shared is None else shared.model_of(spec)
         if not keep_errors:
             raise_description_errors([*(d.diagnostics for d in descriptions), model_messages])
         undo.pop_all()
-    return Entity(scene, spec, model, variants), spec, messages
+    entity = Entity(scene, spec, model, variants)
+    if shared is not None and shared.is_kept:
+        entity._index.shared_description = shared
+    return entity, spec, messages
+
+
+def _build(spec: EntitySpec) -> tuple[Model, Diagnostics]:
+    messages = Diagnostics()
+    return build_model([spec], diagnostics=messages), messages

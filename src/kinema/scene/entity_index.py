@@ -15,6 +15,7 @@ from kinema.model import EntityInfo, Model
 
 from .arguments import IndexArray, Selection, indices_matching, matches_any, resolve_indices
 from .built_scene import BuiltScene, HasBuiltScene, not_built_error
+from .shared_descriptions import SharedDescription
 from .variants import EntityVariants
 
 # ------------------------------------------------------------------------------------- link and joint handles
@@ -135,6 +136,8 @@ class EntityIndex:
     def __init__(self, scene: HasBuiltScene, spec: EntitySpec, model: Model, variants: EntityVariants | None) -> None:
         self.scene, self.model, self.variants = scene, model, variants
         self.name, self.description = spec.name, spec.description
+        self.shared_description: SharedDescription | None = None
+        """The description, if other entities have it too."""
         self.base_pose = spec.pose
         """World pose at which the entity was added; None for the authored pose."""
         self.ranges: EntityInfo | None = None

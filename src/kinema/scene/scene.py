@@ -6,14 +6,15 @@ import importlib
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from kinema.builder import NONCONVEX_APPROXIMATIONS, AddedSensor, EntitySpec
-from kinema.core import ArrayLike, Diagnostics, KinemaError, unique_name
-from kinema.description import PhysicsMaterial
+from kinema.core import ArrayLike, Diagnostics, KinemaError, TakenNames, unique_name
+from kinema.description import PhysicsMaterial, Robot, World
 from kinema.dynamics import CODEGEN_MODES, Integrator
 from kinema.runtime import begin_initialisation
 
@@ -55,6 +56,7 @@ from .recording_formats import RecordedScene
 from .rigid_solver import Sim
 from .scene_builder import SceneBuilder
 from .sensors import Sensor, Sensors
+from .shared_descriptions import SharedDescriptions
 from .sleep import links_asleep, wake_trees
 from .spatial_queries import Distances, Overlaps, RayHits, SpatialQueries
 from .spawning import Spawning
@@ -205,7 +207,8 @@ class Scene:
         """Messages about files, approximations and unsupported features."""
         self.progress = ProgressBar(quiet)
         self._entity_specs: list[EntitySpec] = []
-        self._entity_names: set[str] = set()
+        self._entity_names: set[str] = TakenNames()
+        self._shared_descriptions = SharedDescriptions()
         self._added_sensors: list[AddedSensor] = []
         self._cameras: AddedCameras | None = None
         self._env_spacing = np.ones(2)
@@ -313,6 +316,7 @@ class Scene:
             sources,
             MaterialOverrides(friction, density, mass, material, color, collision),
             self._entity_names,
+            self._shared_descriptions,
             pose=(pos, quat, euler),
             fixed=fixed,
             kinematic=kinematic,
@@ -328,6 +332,11 @@ class Scene:
         self._entity_specs.append(spec)
         self.entities.append(entity)
         return entity
+
+    def _set_description(self, entity: Entity, description: Robot | World) -> None:
+        """Replace the description of an entity before build."""
+        number = next(i for i, other in enumerate(self.entities) if other is entity)
+        self._entity_specs[number] = replace(self._entity_specs[number], description=description)
 
     def get_entity(self, name: str) -> Entity:
         """Entity with this name; raises `KinemaError` listing the names if there is none."""
