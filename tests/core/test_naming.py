@@ -6,7 +6,7 @@ import re
 
 from hypothesis import given, strategies as st
 
-from kinema.core import to_identifier, unique_name
+from kinema.core import TakenNames, to_identifier, unique_name
 
 
 @given(st.text())
@@ -27,3 +27,15 @@ def test_unique_names_are_unique(wanted: list[str]) -> None:
     taken: set[str] = set()
     given_names = [unique_name(w, taken) for w in wanted]
     assert len(set(given_names)) == len(given_names)
+
+
+@given(st.lists(st.sampled_from(["a", "a_1", "a_2", "b", ""]), max_size=30), st.integers(0, 40))
+def test_remembered_numbers_change_no_name(wanted: list[str], free: int) -> None:
+    """`TakenNames` gives the names that a plain set gives, also after a name is available again."""
+    plain, remembering = set[str](), TakenNames()
+    for i, name in enumerate(wanted):
+        assert unique_name(name, remembering) == unique_name(name, plain)
+        if i == free:
+            for taken in (plain, remembering):
+                taken.discard(name)
+    assert remembering == plain

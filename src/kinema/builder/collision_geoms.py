@@ -542,24 +542,33 @@ _packed_hulls: LruCache[tuple[list[Array], Array]] = LruCache(64 * 2**20)
 
 
 def pack_shape_data(collision_shapes: list[CollisionShape]) -> tuple[list[int], list[tuple[int, int]], Array]:
-    """Concatenate the data of hulls, height fields and SDFs of all geoms into one float array.
+    """Concatenate the data of distinct hulls, height fields and SDFs of all geoms into one float array.
 
     Returns the start of each geom, two counts per geom (hull: vertices and faces; height field: rows and columns; SDF:
     contact sample points and 0), and the array. Raises KinemaError if the array exceeds `MAX_DATA_SIZE`.
     """
     starts, counts, arrays, length = [], [], [np.zeros(0)], 0
+    blocks: dict[int, tuple[int, tuple[int, int]]] = {}  # start and counts by `id` of the source
     for shape in collision_shapes:
-        values, count = np.zeros(0), (0, 0)
-        if shape.hull is not None:
-            values, count = shape.hull.data, (shape.hull.n_vertices[0], shape.hull.n_faces[0])
-        elif shape.heights is not None:
-            values, count = shape.heights.ravel(), shape.heights.shape
-        elif shape.sdf is not None:
-            values, count = pack_sdf(shape.sdf), (len(shape.sdf.contact_sample_points), 0)
-        starts.append(length)
+        source = shape.hull.data if shape.hull is not None else shape.heights if shape.sdf is None else shape.sdf
+        if source is None:
+            starts.append(length)
+            counts.append((0, 0))
+            continue
+        if id(source) not in blocks:
+            if shape.hull is not None:
+                values, count = shape.hull.data, (shape.hull.n_vertices[0], shape.hull.n_faces[0])
+            elif shape.heights is not None:
+                values, count = shape.heights.ravel(), shape.heights.shape
+            else:
+                assert shape.sdf is not None
+                values, count = pack_sdf(shape.sdf), (len(shape.sdf.contact_sample_points), 0)
+            blocks[id(source)] = length, count
+            arrays.append(values)
+            length += len(values)
+        start, count = blocks[id(source)]
+        starts.append(start)
         counts.append(count)
-        arrays.append(values)
-        length += len(values)
     if length > MAX_DATA_SIZE:
         raise KinemaError(
             f"the meshes and distance fields of this scene take {length:,} values, more than the {MAX_DATA_SIZE:,} "
@@ -567,7 +576,8 @@ def pack_shape_data(collision_shapes: list[CollisionShape]) -> tuple[list[int], 
         )
     if any(shape.heights is not None or shape.sdf is not None for shape in collision_shapes):
         return starts, counts, np.concatenate(arrays)
-    hulls = [shape.hull.data for shape in collision_shapes if shape.hull is not None]  # the same in each build
+    by_id = {id(shape.hull.data): shape.hull.data for shape in collision_shapes if shape.hull is not None}
+    hulls = list(by_id.values())  # the same in each build
     key = " ".join(str(id(data)) for data in hulls)
     _, packed = _packed_hulls.get_or_compute(key, lambda: (hulls, np.concatenate(arrays)), lambda x: x[1].nbytes)
     return starts, counts, packed

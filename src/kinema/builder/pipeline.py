@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -146,12 +147,18 @@ class EntityModels:
         self._is_movable = _only_coordinates_depend_on_pose(self._model, spec.description)
         self._tree_cache = TreeCache()
 
-    def model_of(self, spec: EntitySpec) -> Model:
-        """Model of an entity: for free bodies that of the first one with other initial coordinates."""
+    def model_or_template(self, spec: EntitySpec) -> tuple[Model, Callable[[], Model] | None]:
+        """Model of an entity; or that of the first entity, if they differ by name and initial coordinates only.
+
+        In the second case also a function that makes the model of the entity.
+        """
         if spec is self._spec:
-            return self._model
+            return self._model, None
         if not self._is_movable:
-            return build_model([spec])
+            return build_model([spec]), None
+        return self._model, partial(self._moved_model, spec)
+
+    def _moved_model(self, spec: EntitySpec) -> Model:
         ctx = BuildContext([spec], Diagnostics(), tree_cache=self._tree_cache)
         kinematic_tree.build_links(ctx)
         kinematic_tree.number_links_and_coordinates(ctx)

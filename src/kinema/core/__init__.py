@@ -44,9 +44,9 @@ from .files import (
     write_file as write_file,
 )
 from .formatting import (
+    TakenNames as TakenNames,
     shortest_decimals as shortest_decimals,
     to_identifier as to_identifier,
-    TakenNames as TakenNames,
     unique_name as unique_name,
 )
 from .imports import (

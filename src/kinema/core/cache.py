@@ -155,8 +155,24 @@ def _large_array_digest(array: np.ndarray) -> bytes:
     return digest
 
 
+_SCALARS = frozenset({str, int, float, bool, type(None)})
+
+
+@cache
+def _encoded_field_names(record: type) -> list[tuple[str, bytes]]:
+    return [(field.name, field.name.encode()) for field in dataclasses.fields(record)]
+
+
 def _hash_value(hasher: Any, value: object) -> None:
     """Update a hash with one value, recursively; type and size are included, so that the encoding is unambiguous."""
+    if type(value) in _SCALARS:
+        hasher.update(f"{type(value).__name__} {value!r};".encode())
+    else:
+        _hash_object(hasher, value)
+
+
+def _hash_object(hasher: Any, value: object) -> None:
+    """Update a hash with a value that is not one of the most frequent scalar types."""
     if isinstance(value, np.ndarray):
         if value.dtype.hasobject:
             raise TypeError("an array of Python objects has no digest")
@@ -170,9 +186,9 @@ def _hash_value(hasher: Any, value: object) -> None:
         hasher.update(f"enum {type(value).__name__} {value.value!r};".encode())
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         hasher.update(f"record {type(value).__name__}(".encode())
-        for field in dataclasses.fields(value):
-            hasher.update(field.name.encode())
-            _hash_value(hasher, getattr(value, field.name))
+        for name, encoded in _encoded_field_names(type(value)):
+            hasher.update(encoded)
+            _hash_value(hasher, getattr(value, name))
     elif isinstance(value, list | tuple):
         if value and all(type(x) is str for x in value):
             hasher.update(f"strings {value!r};".encode())

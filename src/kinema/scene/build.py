@@ -128,8 +128,8 @@ def build_scene(
         controls = DofControl(
             model, arrays, DefaultGains(arrays, gains, user_set, variant_dofs, diagnostics), diagnostics
         )
-    for entity, info in zip(inputs.entities, model.entities, strict=True):
-        entity._index.ranges = info
+    for number, (entity, info) in enumerate(zip(inputs.entities, model.entities, strict=True)):
+        entity._index.set_built(number, info)
     switchable = "equality" in settings.per_env
     disabled = [] if switchable else [x for description in descriptions for x in disabled_equalities(description)]
     built = BuiltScene(engine, arrays, controls, OutputConverter(arrays, inputs.out), key, disabled)

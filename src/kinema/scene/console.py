@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
@@ -83,20 +83,27 @@ def _make_bar() -> Any:
 # -------------------------------------------------------------------------------------------------- summary
 
 
+MAX_LISTED_ENTITIES = 20
+"""Entities that a summary lists; of further ones it gives the number."""
+
+
 def summarize(built: BuiltScene, entities: Sequence[Entity], diagnostics: Diagnostics, adopted: str = "") -> str:
     """Text summary of a built scene, a few lines; `adopted` tells which files give time step and integrator.
 
-    Number of environments, device, precision, time step, memory of state and controls, one line per entity (links,
-    dofs, actuators), number of geom pairs, equality constraints and couplings, number of dofs with default gains by
-    entity, and number of diagnostics by severity.
+    Number of environments, device, precision, time step, memory of state and controls, one line for each of the first
+    entities (links, dofs, actuators), number of geom pairs, equality constraints and couplings, number of dofs with
+    default gains by entity, and number of diagnostics by severity.
     """
     engine, model = built.engine, built.model
-    name_width = max((len(e.name) for e in entities), default=0)
+    listed = entities[:MAX_LISTED_ENTITIES]
+    name_width = max((len(e.name) for e in listed), default=0)
     lines = [
         f"  {e.name:{name_width}}  {_format_count(e.n_links, 'link')}, {_format_count(e.n_dofs, 'degree')} of freedom"
         + (f", {_format_count(e.n_actuators, 'actuator')}" if e.n_actuators else "")
-        for e in entities
+        for e in listed
     ]
+    if len(entities) > len(listed):
+        lines.append(f"  and {len(entities) - len(listed):,} more")
     rows = engine.state.layout.n_rows + engine.controls.layout.n_rows
     mebibytes = rows * engine.state.stride * engine.state.dtype.itemsize / 2**20
     constraints = [_contact_summary(model)] if engine.settings.contacts else []
@@ -112,7 +119,9 @@ def summarize(built: BuiltScene, entities: Sequence[Entity], diagnostics: Diagno
     ]
     derived = built.controls.gains.derived[0] & ~(model.actuators.moment != 0.0).any(axis=0)
     counts = [(e.name, int(np.count_nonzero(derived[e.info.dof_start : e.info.dof_end]))) for e in entities]
-    gains = ", ".join(f"{name} ({_format_count(n, 'dof')})" for name, n in counts if n)
+    with_gains = [f"{name} ({_format_count(n, 'dof')})" for name, n in counts if n]
+    n_others = len(with_gains) - MAX_LISTED_ENTITIES
+    gains = ", ".join(with_gains[:MAX_LISTED_ENTITIES]) + (f" and {n_others:,} more" if n_others > 0 else "")
     severities = Counter(d.severity.value for d in diagnostics)
     messages = ", ".join(f"{_format_count(n, word)}" for word, n in severities.items())
     return "\n".join(
@@ -128,10 +137,10 @@ def summarize(built: BuiltScene, entities: Sequence[Entity], diagnostics: Diagno
     )
 
 
-def print_if_terminal(text: str, progress: ProgressBar) -> None:
-    """Write a line to stderr if it is a terminal and the progress bar is not quiet."""
+def print_if_terminal(text: str | Callable[[], str], progress: ProgressBar) -> None:
+    """Write a line, or the result of a function, to stderr if it is a terminal and the progress bar is not quiet."""
     if not progress.quiet and sys.stderr.isatty():
-        sys.stderr.write(f"{text}\n")
+        sys.stderr.write(f"{text() if callable(text) else text}\n")
 
 
 def _contact_summary(model: Model) -> str:

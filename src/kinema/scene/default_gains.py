@@ -147,8 +147,12 @@ def joint_inertia_and_load(model: Model) -> tuple[Array, Array]:
     across_axis, along_axis = _gravity_components(model, strength)
     tree = _Tree(model)
     centers = links.pos + reproducible_product(links.rot, links.inertial_pos[:, :, None])[:, :, 0]
-    for link in np.flatnonzero(links.frame_idx >= 0):
-        mass, rotational = float(links.inertial_mass[link]), float(symmetric_eigen(links.inertial_i[link])[0][-1])
+    rotational_of_tensor: dict[bytes, float] = {}
+    for link in np.flatnonzero(links.frame_idx >= 0).tolist():
+        mass, tensor = float(links.inertial_mass[link]), links.inertial_i[link]
+        rotational = rotational_of_tensor.get(tensor.tobytes())
+        if rotational is None:
+            rotational = rotational_of_tensor[tensor.tobytes()] = float(symmetric_eigen(tensor)[0][-1])
         for dof, moment_arm in tree.moment_arm_bounds(int(links.frame_idx[link]), centers[link]):
             inertia[dof] += mass if moment_arm is None else mass * moment_arm * moment_arm + rotational
             load[dof] += mass * (along_axis[dof] if moment_arm is None else across_axis[dof] * moment_arm)
@@ -205,11 +209,36 @@ class _Tree:
         """Largest displacement of a slide from its reference within finite limits [m], by frame."""
         np.maximum.at(self.travel, dofs.frame_idx, np.where(np.isfinite(travel), travel, 0.0).max(axis=0))
 
+        self._structure = self._number_structures()
+        self._moment_arms: dict[tuple[int, bytes], list[float | None]] = {}
+
+    def _number_structures(self) -> list[int]:
+        """Number of the kinematic chain from the world to each frame; equal for chains of equal frames."""
+        numbers: dict[tuple, int] = {}
+        result: list[int] = []
+        travel = self.travel.tolist()
+        for frame, parent in enumerate(self.parents):  # parents precede children
+            above = result[parent] if parent >= 0 else -1
+            n_dofs, joint_type = len(self.dofs_of_frame[frame]), self.joint_types[frame]
+            values = (*self.positions[frame], *self.axes[frame], travel[frame])
+            result.append(numbers.setdefault((above, n_dofs, joint_type, values), len(numbers)))
+        return result
+
     def moment_arm_bounds(self, frame: int, point: Array) -> Iterator[tuple[int, float | None]]:
         """Dofs that move a point of a frame, each with a bound of the distance of the point from its axis [m].
 
-        The distance is None for translations.
+        The distance is None for translations. Computed once for equal points of equal chains, as those of free bodies.
         """
+        key = self._structure[frame], point.tobytes()
+        if key not in self._moment_arms:
+            self._moment_arms[key] = [moment_arm for _, moment_arm in self._compute_moment_arm_bounds(frame, point)]
+        dofs = list[int]()
+        while frame >= 0:
+            dofs += self.dofs_of_frame[frame]
+            frame = self.parents[frame]
+        return zip(dofs, self._moment_arms[key], strict=True)
+
+    def _compute_moment_arm_bounds(self, frame: int, point: Array) -> Iterator[tuple[int, float | None]]:
         beyond = 0.0
         """Bound of the distance from `point`, which is carried by `frame`, to the point itself."""
         place = point.tolist()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -49,18 +50,20 @@ class Entity:
     Attributes:
         scene: the scene that contains the entity.
         name: unique name in the scene.
-        links: list of `EntityLink`.
-        joints: list of `EntityJoint`; only joints with dofs.
-        dof_names: name of each dof, the name of the joint, or `name[i]` for joints with several dofs.
     """
 
     def __init__(
-        self, scene: HasBuiltScene, spec: EntitySpec, entity_model: Model, variants: EntityVariants | None = None
+        self,
+        scene: HasBuiltScene,
+        spec: EntitySpec,
+        entity_model: Model,
+        variants: EntityVariants | None = None,
+        make_posed_model: Callable[[], Model] | None = None,
     ) -> None:
         """Create an entity of a scene that is not built yet; arguments: see `EntityIndex`."""
         self.scene: Any = scene
         self.name = spec.name
-        self._index = index = EntityIndex(scene, spec, entity_model, variants)
+        self._index = index = EntityIndex(scene, spec, entity_model, variants, make_posed_model)
         self._control = EntityControl(index)
         self._state = EntityState(index)
         self._queries = EntityQueries(index)
@@ -68,16 +71,30 @@ class Entity:
         self._planner = EntityPlanner(index)
         self._parameters = EntityParameters(index)
         self._geom_parameters = GeomParameters(index)
-        masses, names, joints = entity_model.links.inertial_mass, entity_model.links.names, entity_model.joints
-        self.links = [EntityLink(self, link, i, float(masses[i])) for i, link in enumerate(names)]
+
+    @cached_property
+    def links(self) -> list[EntityLink]:
+        """Handles of the links."""
+        table = self._index.model.links
+        masses = table.inertial_mass.tolist()
+        return [EntityLink(self, name, i, masses[i]) for i, name in enumerate(table.names)]
+
+    @cached_property
+    def joints(self) -> list[EntityJoint]:
+        """Handles of the joints with dofs."""
+        index, joints, names = self._index, self._index.model.joints, self._index.model.links.names
         coordinates = zip(joints.q_start.tolist(), joints.q_end.tolist(), strict=True)
-        self.joints = [
-            EntityJoint(self, joint, kind, names[int(link)], dofs, tuple(range(start, end)))
+        return [
+            EntityJoint(self, joint, kind, names[link], dofs, tuple(range(start, end)))
             for joint, kind, link, dofs, (start, end) in zip(
                 index.joint_names, joints.kinds, joints.link_idx.tolist(), index.joint_dofs, coordinates, strict=True
             )
         ]
-        self.dof_names = index.dof_names
+
+    @property
+    def dof_names(self) -> list[str]:
+        """Name of each dof, the name of the joint, or `name[i]` for joints with several dofs."""
+        return self._index.dof_names
 
     def __repr__(self) -> str:
         return f"<Entity {self.name!r}: {self.n_links} links, {self.n_dofs} degrees of freedom>"
@@ -104,7 +121,7 @@ class Entity:
     @property
     def n_joints(self) -> int:
         """Number of joints with at least one dof."""
-        return len(self.joints)
+        return len(self._index.model.joints.kinds)
 
     @property
     def n_dofs(self) -> int:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import ExitStack
 
-from kinema.builder import NONCONVEX_APPROXIMATIONS, EntitySpec, build_model
+from kinema.builder import NONCONVEX_APPROXIMATIONS, EntityModels, EntitySpec
 from kinema.core import ArrayLike, Diagnostics, KinemaError, unique_name
-from kinema.model import Model
 
 from .arguments import base_pose, boolean, one_of, one_of_or_none
 from .built_scene import HasBuiltScene
@@ -39,7 +38,8 @@ def create_entity(  # noqa: PLR0913  one parameter per argument of `Scene.add`
 
     `sources` has one description, file or body for each variant, `overrides` the material, mass, color and collision of
     the user, and `pose` the position and the quaternion or Euler angles of the base. The name of the entity is added to
-    `used_names`; `known_descriptions` are those of the entities of the scene. The other arguments are those of `Scene.add`.
+    `used_names`; `known_descriptions` are those of the entities of the scene. The other arguments are those of
+    `Scene.add`.
     """
     if not sources:
         raise KinemaError("add: the list of variants is empty")
@@ -72,16 +72,12 @@ def create_entity(  # noqa: PLR0913  one parameter per argument of `Scene.add`
         ]
         variants = unify_variants(descriptions, specs, seed) if len(specs) > 1 else None
         spec = specs[0] if variants is None else variants.specs[0]
-        model, model_messages = _build(spec) if shared is None else shared.model_of(spec)
+        models = EntityModels(spec) if shared is None else shared.models_of(spec)
+        model, make_posed_model = models.model_or_template(spec)
         if not keep_errors:
-            raise_description_errors([*(d.diagnostics for d in descriptions), model_messages])
+            raise_description_errors([*(d.diagnostics for d in descriptions), models.diagnostics])
         undo.pop_all()
-    entity = Entity(scene, spec, model, variants)
+    entity = Entity(scene, spec, model, variants, make_posed_model)
     if shared is not None and shared.is_kept:
         entity._index.shared_description = shared
     return entity, spec, messages
-
-
-def _build(spec: EntitySpec) -> tuple[Model, Diagnostics]:
-    messages = Diagnostics()
-    return build_model([spec], diagnostics=messages), messages

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
@@ -131,10 +133,20 @@ class EntityIndex:
         spec: unique name, description and base pose; those of the first variant if there are several.
         model: model of this entity alone, for names, sizes and values before the scene is built.
         variants: variants of the entity; None if there is one description.
+        make_posed_model: function that makes the model at the base pose of the entity, if `model` is that of an entity
+            that differs by name and base pose.
     """
 
-    def __init__(self, scene: HasBuiltScene, spec: EntitySpec, model: Model, variants: EntityVariants | None) -> None:
+    def __init__(
+        self,
+        scene: HasBuiltScene,
+        spec: EntitySpec,
+        model: Model,
+        variants: EntityVariants | None,
+        make_posed_model: Callable[[], Model] | None = None,
+    ) -> None:
         self.scene, self.model, self.variants = scene, model, variants
+        self._make_posed_model = make_posed_model
         self.name, self.description = spec.name, spec.description
         self.shared_description: SharedDescription | None = None
         """The description, if other entities have it too."""
@@ -142,20 +154,37 @@ class EntityIndex:
         """World pose at which the entity was added; None for the authored pose."""
         self.ranges: EntityInfo | None = None
         """Index ranges in the arrays of the scene; None before build."""
-        joints = model.joints
-        self.joint_names = _joint_names(spec.description, model)
-        self.joint_dofs = [
-            tuple(range(start, end))
-            for start, end in zip(joints.dof_start.tolist(), joints.dof_end.tolist(), strict=True)
-        ]
+        self._number = -1
+        self._named_dofs: dict[tuple[str, ...], list[int]] = {}
+
+    @cached_property
+    def posed_model(self) -> Model:
+        """Model of the entity alone at its base pose."""
+        return self.model if self._make_posed_model is None else self._make_posed_model()
+
+    @cached_property
+    def joint_names(self) -> list[str]:
+        """Names of the joints, unique within the entity."""
+        return _joint_names(self.description, self.model)
+
+    @cached_property
+    def joint_dofs(self) -> list[tuple[int, ...]]:
         """Dofs of each joint."""
-        self.dof_names = [
+        ends = zip(self.model.joints.dof_start.tolist(), self.model.joints.dof_end.tolist(), strict=True)
+        return [tuple(range(start, end)) for start, end in ends]
+
+    @cached_property
+    def dof_names(self) -> list[str]:
+        """Name of each dof: of its joint, or `name[i]` for joints with several dofs."""
+        return [
             name if len(dofs) == 1 else f"{name}[{i}]"
             for name, dofs in zip(self.joint_names, self.joint_dofs, strict=True)
             for i in range(len(dofs))
         ]
-        self._all_dofs = np.arange(model.n_dofs)
-        self._named_dofs: dict[tuple[str, ...], list[int]] = {}
+
+    @cached_property
+    def _all_dofs(self) -> IndexArray:
+        return np.arange(self.model.n_dofs)
 
     @property
     def built(self) -> BuiltScene:
@@ -197,8 +226,14 @@ class EntityIndex:
 
     @property
     def number(self) -> int:
-        """Index of the entity in the scene."""
-        return self.built.model.entities.index(self.info)
+        """Index of the entity in the scene; raises `KinemaError` before build."""
+        if self.ranges is None:
+            raise not_built_error()
+        return self._number
+
+    def set_built(self, number: int, ranges: EntityInfo) -> None:
+        """Set the index of the entity in the built scene, and its index ranges in the arrays."""
+        self._number, self.ranges = number, ranges
 
     @property
     def all_geoms(self) -> IndexArray:

@@ -346,7 +346,7 @@ class EntityKinematics:
             from kinema.kinematics import IKSolver
 
             engine = built.engine
-            self._ik_solver = IKSolver(self._index.model, engine.device.name, engine.precision, engine.threads)
+            self._ik_solver = IKSolver(self._index.posed_model, engine.device.name, engine.precision, engine.threads)
         solutions = self._ik_solver.solve(links, positions, quaternions, initial, dofs=dofs, **options)
         return solutions if return_error else solutions.qpos.astype(built.arrays.dtype)
 
@@ -360,7 +360,7 @@ class EntityKinematics:
         if self._fk_solver is None:
             engine = self._index.built.engine
             device = find_device(engine.device.name)
-            self._fk_solver = BatchedKinematics(self._index.model, device, engine.precision, engine.threads)
+            self._fk_solver = BatchedKinematics(self._index.posed_model, device, engine.precision, engine.threads)
         links = self._index.links(links_idx, "forward_kinematics")
         pos, quat = self._fk_solver.link_poses(coordinates)
         return pos[:, links], quat[:, links]

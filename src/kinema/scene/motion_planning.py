@@ -141,7 +141,7 @@ class EntityPlanner:
         """
         from kinema.kinematics import PlanningOptions
 
-        built, model, label = self._index.built, self._index.model, "plan_path"
+        built, model, label = self._index.built, self._index.posed_model, "plan_path"
         if not len(built.model.geoms.names):
             raise KinemaError(f"{label}: the scene has no collision geoms; it was created with contacts=False")
         selected = resolve_envs(request.envs_idx, built.n_envs)
@@ -178,7 +178,7 @@ class EntityPlanner:
 
     def _changed_dofs(self, start: Array, goal: Array) -> np.ndarray:
         """Indices of the hinge, slide and screw dofs whose coordinates differ between start and goal."""
-        model = self._index.model
+        model = self._index.posed_model
         scalar = _scalar_dofs(model)
         q_idx = model.dofs.q_idx[scalar]
         others = np.setdiff1d(np.arange(model.n_qs), q_idx)
@@ -189,7 +189,7 @@ class EntityPlanner:
 
     def _dofs_moving(self, link: Any) -> list[int]:
         """Scalar dofs that move a link."""
-        model = self._index.model
+        model = self._index.posed_model
         frame = int(model.links.frame_idx[self.link_index(link)])
         moving = set()
         while frame >= 0:
@@ -211,7 +211,7 @@ class EntityPlanner:
 
             engine = built.engine
             options = find_device(engine.device.name), engine.precision, engine.threads
-            kinematics = BatchedKinematics(self._index.model, *options)
+            kinematics = BatchedKinematics(self._index.posed_model, *options)
             self._compiled = built, kinematics, PairDistances(built.model.geoms.data, *options, needs_depth=False)
             self._always_touching.clear()
         return self._compiled[1:]
@@ -261,7 +261,7 @@ class EntityPlanner:
         """Pairs of geoms of the entity that touch in nearly all random configurations; computed once per variant."""
         from kinema.kinematics import CollisionChecker
 
-        built, model = self._index.built, self._index.model
+        built, model = self._index.built, self._index.posed_model
         variant = int(np.broadcast_to(built.engine.variants.variant_of_env, built.n_envs)[env])
         kinematics, distances = self.compiled()
         if variant not in self._always_touching:
@@ -282,7 +282,7 @@ class _Problem:
     def __init__(self, planner: EntityPlanner, entity: Any, env: int, start: Array, request: PlanRequest) -> None:
         self.planner, self.entity, self.env, self.start = planner, entity, env, start
         self.padding = nonnegative_float(request.padding, "plan_path: padding")
-        self.model, self.index = planner._index.model, planner._index
+        self.model, self.index = planner._index.posed_model, planner._index
         self.carried = self._carried(request.attached)
         self.geoms, self.pairs = planner.geoms_and_pairs(env, self.carried)
         for a, b in request.ignore:

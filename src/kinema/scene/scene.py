@@ -389,7 +389,7 @@ class Scene:
         self._surface_velocities.write_pending()
         if self._added_sensors:
             _ = self.sensors  # checks their error models
-        print_if_terminal(self.summary(), self.progress)
+        print_if_terminal(self.summary, self.progress)
 
     def summary(self) -> str:
         """Summary of the built scene, a few lines: environments, device, memory, entities, constraints, diagnostics."""

@@ -19,7 +19,6 @@ from kinema.builder import EntityModels, EntitySpec
 from kinema.core import ArrayLike, Diagnostic, Diagnostics, Origin, content_digest
 from kinema.description import PhysicsMaterial, Robot, SolverParameters, World
 from kinema.geometry import MESH_SUFFIXES, Terrain
-from kinema.model import Model
 
 from . import morphs
 from .morphs import (
@@ -70,12 +69,12 @@ class SharedDescription:
     models: dict[Hashable, EntityModels] = field(default_factory=dict)
     """Models of the entities, by the settings of `EntitySpec`."""
 
-    def model_of(self, spec: EntitySpec) -> tuple[Model, Diagnostics]:
-        """Model of an entity with this description, and the messages of the builder."""
+    def models_of(self, spec: EntitySpec) -> EntityModels:
+        """Models of the entities that have this description and the settings of an entity."""
         key = spec.fixed, spec.nonconvex, spec.self_collision
         if key not in self.models:
             self.models[key] = EntityModels(spec)
-        return self.models[key].model_of(spec), self.models[key].diagnostics
+        return self.models[key]
 
     def private_copy(self) -> Robot | World:
         """Copy of the description for one entity, whose user may change it."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -95,8 +96,10 @@ def with_shared_geometry_data(models: Sequence[Model]) -> list[Model]:
     length = 0
     for model in models:
         geoms, starts = model.geoms, []
-        ends = [*geoms.data_start.tolist(), len(geoms.data)][1:]
-        for start, end in zip(geoms.data_start.tolist(), ends, strict=True):
+        bounds = [*sorted(set(geoms.data_start.tolist())), len(geoms.data)]
+        end_of_start = dict(pairwise(bounds))  # geoms of equal shape have the same block
+        for start in geoms.data_start.tolist():
+            end = end_of_start[start]
             block = geoms.data[start:end]
             if block.tobytes() not in offsets:
                 offsets[block.tobytes()] = length

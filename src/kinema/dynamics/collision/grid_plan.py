@@ -90,10 +90,17 @@ def broad_phase_order(model: Model) -> tuple[list[int], list[GridLevel]]:
     """Order of the geoms of a model for the broad phase, and the levels of its grid."""
     from .local_aabbs import UNBOUNDED_TYPES, max_aabb_half_extent  # needs the tracer, which a cached start does not
 
-    geoms = range(len(model.geoms.names))
-    return plan_levels(
-        [math.inf if model.geoms.types[g] in UNBOUNDED_TYPES else max_aabb_half_extent(model, g) for g in geoms]
-    )
+    geoms = model.geoms
+    columns = (map(tuple, geoms.size.tolist()), geoms.radius.tolist(), geoms.data_start.tolist())
+    shapes = zip(geoms.types, *columns, strict=True)
+    half_extents: list[float] = []
+    half_extent_of_shape: dict[tuple, float] = {}
+    for geom, shape in enumerate(shapes):
+        if shape not in half_extent_of_shape:
+            is_bounded = geoms.types[geom] not in UNBOUNDED_TYPES
+            half_extent_of_shape[shape] = max_aabb_half_extent(model, geom) if is_bounded else math.inf
+        half_extents.append(half_extent_of_shape[shape])
+    return plan_levels(half_extents)
 
 
 def excluded_values(model: Model) -> Array:
