@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from functools import cache
 
+from .superwords import LANES
 from .target import SINCOS_CONSTANTS, Target
 
 
@@ -28,6 +29,8 @@ class IRBuilder:
         """LLVM type of loop counters and table indices."""
         self.current_label = "entry"
         """Label of the basic block being emitted."""
+        self.uses_superwords = False
+        """Whether the code has vectors of the components of a body (`superwords.py`)."""
         self._n_names = 0
         self._open_loops: dict[str, tuple[int, str]] = {}
         """Open loops by head label: position and text of the phi of the counter."""
@@ -50,6 +53,8 @@ class IRBuilder:
         """
         intrinsics = [("llvm.fma", 3), ("llvm.sqrt", 1), ("llvm.fabs", 1), ("llvm.floor", 1)]
         types = {self.type_suffix: self.value_type, f"f{8 * self.scalar_bytes}": self.scalar_type}
+        if self.uses_superwords:
+            types[f"v{LANES}f{8 * self.scalar_bytes}"] = f"<{LANES} x {self.scalar_type}>"
         lines = [
             f"declare {llvm_type} @{name}.{suffix}({', '.join([llvm_type] * count)})"
             for name, count in intrinsics

@@ -22,6 +22,7 @@ from kinema.ir import (
     CountedLoop,
     ForEachLoop,
     If,
+    Instruction,
     IntrinsicCall,
     LoopSpecialization,
     MemoryLocation,
@@ -36,7 +37,19 @@ from kinema.ir import (
 )
 
 from .abi import OUTLINED_PREFIX
+from .ir_builder import float_literal
 from .memory import MemoryEmitter, ValueNames
+from .superwords import (
+    LANES,
+    Extraction,
+    Gather,
+    Lanes,
+    PackedBlock,
+    PackedLoad,
+    PackedOperation,
+    Splat,
+    pack_superwords,
+)
 from .target import Target, find_uniform_values
 
 OUTLINED_POINTERS = ("state_e", "controls_e", "out_e", UNIFORM, SCRATCH, "ints", "floats")
@@ -456,10 +469,74 @@ class StatementEmitter(MemoryEmitter):
         would be spilled otherwise (3 % of a step of a G1 humanoid); in vector code this brings nothing.
         """
         block = block if self.block_pass is None else self.block_pass(block)
+        if self.program.uses_superwords and self.target.lanes == 1 and self.lane is None:
+            packed = pack_superwords(block, self._has_consecutive_addresses)
+            if packed is not None:
+                self._emit_packed(block, packed)
+                return
         eager_stores = find_eager_stores(block, self.frame.keys()) if self.frame and self.target.lanes == 1 else {}
         names = self.emit_instructions(block, eager_stores)
         stored_locations = {store.location for stores in eager_stores.values() for store in stores}
         self.emit_stores([store for store in block.stores if store.location not in stored_locations], names)
+
+    def _has_consecutive_addresses(self, location: MemoryLocation) -> bool:
+        """Whether consecutive elements of an array are adjacent in memory, for scalar code."""
+        address = self.address_resolver.resolve(location)
+        return address.arena == SCRATCH or self.address_resolver.is_local(address)
+
+    def _emit_packed(self, block: BasicBlock, packed: PackedBlock) -> None:
+        """Emit a basic block whose instructions are partly packed into vectors."""
+        self.definitions, self.uniform_values = {i.result: i for i in block.instructions}, set()
+        scalar_target, vector_target = self.target, replace(self.target, lanes=LANES)
+        names: dict[int, str] = {}
+        vectors: dict[Lanes, str] = {}
+        scalars: list[Instruction] = []
+
+        def emit_scalars() -> None:
+            self._emit_sequence(scalars, {}, names)
+            scalars.clear()
+
+        for item in packed.items:
+            if isinstance(item, Instruction):
+                scalars.append(item)
+                continue
+            emit_scalars()
+            pointer = self._pack_pointer(item.location, names) if isinstance(item, PackedLoad) else ""
+            self.set_lanes(vector_target)
+            if isinstance(item, Extraction):
+                vector = vectors[item.lanes]
+                names[item.result] = self.assign(f"extractelement {self.value_type} {vector}, i64 {item.lane}")
+            elif isinstance(item, PackedLoad):
+                vectors[item.lanes] = self.assign(f"load {self.value_type}, {pointer}, align {self.scalar_bytes}")
+            else:
+                vectors[item.lanes] = self._emit_pack(item, names, vectors)
+            self.set_lanes(scalar_target)
+        emit_scalars()
+        self.emit_stores(packed.stores, names)
+        for group in packed.packed_stores:
+            pointer = self._pack_pointer(group.location, names)
+            vector_type = f"<{LANES} x {self.scalar_type}>"
+            self.emit(f"store {vector_type} {vectors[group.lanes]}, {pointer}, align {self.scalar_bytes}")
+
+    def _pack_pointer(self, location: MemoryLocation, names: ValueNames) -> str:
+        """Emit the address of the first lane of a packed load or store; returns pointer type and name."""
+        index = None if location.index is None else self._uniform_index(location.index, names[location.index])
+        return self._pointer(location, index)
+
+    def _emit_pack(
+        self, pack: PackedOperation | Splat | Gather, names: ValueNames, vectors: Mapping[Lanes, str]
+    ) -> str:
+        """Emit a pack that loads nothing, with the vector types selected; returns the name of the vector."""
+        if isinstance(pack, PackedOperation):
+            return self.emit_op(pack.op, [vectors[operands] for operands in pack.operands])
+        if isinstance(pack, Splat):
+            first = pack.lanes[0]
+            return self.splat(names[first]) if type(first) is int else self.constant(float(first))
+        vector = "poison"
+        for lane, x in enumerate(pack.lanes):
+            value = names[x] if type(x) is int else float_literal(float(x), self.target.precision)
+            vector = self.assign(f"insertelement {self.value_type} {vector}, {self.scalar_type} {value}, i64 {lane}")
+        return vector
 
     def emit_instructions(
         self, block: BasicBlock, eager_stores: Mapping[int, Sequence[Store]] | None = None
@@ -474,8 +551,19 @@ class StatementEmitter(MemoryEmitter):
             set() if self.target.lanes == 1 else find_uniform_values(block.instructions, self.address_resolver)
         )
         names: dict[int, str] = {}
-        pairs, constant, assign, value_type = sincos_pairs(block), self.constant, self.assign, self.value_type
-        for result, op, arguments, location in block.instructions:
+        self._emit_sequence(block.instructions, sincos_pairs(block), names, eager_stores)
+        return names
+
+    def _emit_sequence(
+        self,
+        instructions: Sequence[Instruction],
+        pairs: Mapping[Operand, tuple[int, int]],
+        names: dict[int, str],
+        eager_stores: Mapping[int, Sequence[Store]] | None = None,
+    ) -> None:
+        """Emit instructions of a basic block in order, and add their names to `names`."""
+        constant, assign, value_type = self.constant, self.assign, self.value_type
+        for result, op, arguments, location in instructions:
             if result in names:
                 continue
             defined = (result,)
@@ -499,7 +587,6 @@ class StatementEmitter(MemoryEmitter):
                 names[result] = self.emit_op(op, operands)
             if eager_stores:
                 self.emit_stores([store for value in defined for store in eager_stores.get(value, ())], names)
-        return names
 
     def emit_stores(self, stores: Sequence[Store], value_names: ValueNames) -> None:
         """Emit stores of a basic block."""

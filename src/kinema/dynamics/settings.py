@@ -150,6 +150,8 @@ class Settings:
     always_solve: bool = False
     """Whether a program to be differentiated has code for steps with active constraints only: it needs no branch, which
     threads of a GPU could not share."""
+    uses_superwords: bool = False
+    """Whether the program is scalar code of a CPU that packs the components of free bodies into SIMD vectors."""
     n_partitions: int = 1
     """Number of threads that share an environment."""
     use_warps: bool = False

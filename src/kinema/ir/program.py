@@ -401,6 +401,8 @@ class Program:
     """Sorted start offsets of the scratch allocations."""
     oversized_lists: frozenset[int] = frozenset()
     """Start offsets of allocations that are lists with a capacity far above their usual length."""
+    uses_superwords: bool = False
+    """Whether scalar code packs operations on vectors of a body into SIMD instructions."""
     outlined: Mapping[int, frozenset[str]] = field(default_factory=dict)
     """For-each loops, loop specializations and basic blocks that are emitted as functions, by identity -> local arrays:
     of loops and specializations those allocated in the function, of basic blocks those that they use."""

@@ -159,6 +159,7 @@ def choose_step_form(
         per_env_parameters=table is not None,
         broad_phase=BroadPhase(form["broad_phase"]),
         use_warps=form["use_warps"],
+        uses_superwords=target.is_cpu and models[0].has_pair_rules,
         n_partitions=form["n_partitions"],
     )
     return settings, form["loops"], table

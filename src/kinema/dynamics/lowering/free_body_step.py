@@ -157,9 +157,10 @@ class _FreeBodies:
     def build(self) -> Program:
         """The traced program."""
         ctx = self.ctx
-        return ctx.tracer.build(
+        program = ctx.tracer.build(
             n_scratch=ctx.n_scratch, allocation_starts=ctx.allocation_starts, oversized_lists=ctx.oversized_lists
         )
+        return replace(program, uses_superwords=ctx.settings.uses_superwords)
 
 
 def trace_free_body_step(model: Model, settings: Settings, array_offsets: Mapping[str, ArenaOffset]) -> Program:

@@ -29,14 +29,14 @@ from ..constraints.contact_jacobian import (
     sum_spatial_hessians,
     unflatten_twist,
 )
-from ..tree.body_context import BODY_DOFS, LOWER_TRIANGLE, BodyMassMatrix, multiply_packed
+from ..tree.body_context import BODY_DOFS, LOWER_TRIANGLE, BodyMassMatrix, multiply_packed, node_values_in
 from ..tree.kinematic_tree import WORLD, NodeRefs, NodeType, frame_ref
 from ..tree.loop_context import tree_index_of_frames
 from ..tree.node_tables import NodeColumns
-from ..tree.node_values import NodeValues, flatten
+from ..tree.node_values import NodeValues
 from ..tree.per_tree import PerTreeArray
 from ..tree.trace_context import TraceContext
-from ..vector_math import dot, sub, sum_values
+from ..vector_math import ZERO, dot, sub, sum_values
 from .newton import TINY, SearchDirection
 from .objective import JointVector, ThreadObjective
 
@@ -86,17 +86,23 @@ class NewtonCGDirection(SearchDirection):
         ctx = self.ctx
         assert objective.contacts is not None
         self.contacts = objective.contacts
-        n_entries = BODY_DOFS * (BODY_DOFS + 1) // 2
-        self.axes, self.mass, self.diagonal, self.inverse = (
-            PerTreeArray(ctx, n) for n in (BODY_DOFS * 6, n_entries, n_entries, n_entries)
-        )
-        """Motion axes about the reference point, mass matrix, diagonal block of H and its inverse, by tree."""
+        self._has_vectors = ctx.settings.uses_superwords
+        """Whether matrices are stored such that products with vectors are computed by SIMD instructions."""
+        n_entries = len(LOWER_TRIANGLE)
+        n_stored = BODY_DOFS**2 if self._has_vectors else n_entries
+        self.diagonal, self.inverse = (PerTreeArray(ctx, n_stored) for _ in range(2))
+        """Diagonal block of H and its inverse, by tree: packed triangles, or whole matrices for SIMD code."""
+        matrix = objective.inputs.mass_matrix
+        self._has_body_nodes = isinstance(matrix, BodyMassMatrix)
+        self.mass = matrix.entries if isinstance(matrix, BodyMassMatrix) else PerTreeArray(ctx, n_entries)
+        """Mass matrix, by tree."""
+        self.axes = PerTreeArray(ctx, 0 if self._has_body_nodes else BODY_DOFS * 6)
+        """Motion axes about the reference point, by tree; unused if each body is a node."""
         self.x, self.residual, self.p, self.product = (PerTreeArray(ctx, BODY_DOFS) for _ in range(4))
         self.scalars = ctx.allocate(7)
         """r . z, its first value, p . H p, f . P^-1 f of the constraint forces f, factor of the last direction in the
         next one, step length, and the last r . z."""
         self._last = _last_frames(ctx)
-        self._has_body_nodes = isinstance(objective.inputs.mass_matrix, BodyMassMatrix)
         self._trees = np.array(tree_index_of_frames(ctx.model))
         self._dofs: dict[int, list[int]] = {tree: [] for tree in ctx.trees}
         """Degrees of freedom of each tree."""
@@ -107,8 +113,10 @@ class NewtonCGDirection(SearchDirection):
             counts = [pool.pairs[False].capacity for pool in buffers.pools]
         else:
             counts = [1] * len(buffers.select_buffers(ContactBufferFilter.BETWEEN_FRAMES))
-        self._blocks = ctx.allocate_many([BODY_DOFS**2 * count for count in counts])
-        """Blocks of H of each contact buffer between two bodies, or of the pairs in contact of each pool."""
+        self._block_size = (2 if self._has_vectors else 1) * BODY_DOFS**2
+        self._blocks = ctx.allocate_many([self._block_size * count for count in counts])
+        """Blocks of H of each contact buffer between two bodies, or of the pairs in contact of each pool: by rows, and
+        for SIMD code also by columns."""
 
     # ------------------------------------------------------------------------------------------------------------ loops
 
@@ -161,16 +169,9 @@ class NewtonCGDirection(SearchDirection):
     # ---------------------------------------------------------------------------------------------------------- Hessian
 
     def find_sparsity(self) -> None:
-        """Store the mass matrix and the motion axes of each body."""
+        """Store the mass matrix and the motion axes of each body, unless these are values of a node."""
         ctx, matrix = self.ctx, self.objective.inputs.mass_matrix
-        if isinstance(matrix, BodyMassMatrix):
-            axes = self.contacts.motion_subspaces_about_reference
-
-            def store(iteration: IterationContext) -> None:
-                iteration.write("mass", matrix.blocks[frame_ref("")])
-                iteration.write("axes", flatten(axes[frame_ref("")]))
-
-            self._for_each_body("mass matrices of bodies", store, {"mass": self.mass, "axes": self.axes})
+        if self._has_body_nodes:
             return
         dofs = self._dofs
         axes = self._axis_places()
@@ -195,30 +196,37 @@ class NewtonCGDirection(SearchDirection):
         starts = {node.index: subspaces.offset_of(node.ref).row for node in self.ctx.nodes}
         return {d: ArenaOffset(SCRATCH, starts[n.index] + 6 * k) for n in self.ctx.nodes for k, d in enumerate(n.dofs)}
 
-    def _assemble(self) -> None:
-        """Write the diagonal blocks of H with their inverses, and the blocks of the pairs in contact."""
+    def _assemble(self) -> NodeValues[list[Value]]:
+        """Write the blocks of the pairs in contact; return the spatial Hessian of all contacts of each body."""
         hessians = self.contacts.world_contact_hessians()
         self._for_each_contact_pair(
             "Hessian blocks of pairs of bodies",
             lambda iteration, specialization: self._add_pair(iteration, specialization, hessians),
             {"axes": self.axes, "point": self.contacts.reference_points},
         )
+        return hessians
 
-        def diagonal_block(iteration: IterationContext) -> None:
-            axes, hessian = _read_axes(iteration, "axes"), hessians[frame_ref("")]
-            wrenches = [apply_spatial_hessian(hessian, unflatten_twist(axis)) for axis in axes]
-            flat = [[*wrench.torque, *wrench.force] for wrench in wrenches]
-            terms = [dot(axes[i], flat[j]) for i, j in LOWER_TRIANGLE]
-            mass = iteration.read_array("mass", len(terms))
-            iteration.write("diagonal", [a + b for a, b in zip(mass, terms, strict=True)])
+    def _diagonal_block(self, iteration: IterationContext, hessian: list[Value]) -> list[Value]:
+        """Write the diagonal block of H of the current body and its inverse; return the inverse, a packed triangle."""
+        axes = self._read_axes(iteration)
+        wrenches = [apply_spatial_hessian(hessian, unflatten_twist(axis)) for axis in axes]
+        flat = [[*wrench.torque, *wrench.force] for wrench in wrenches]
+        terms = [dot(axes[i], flat[j]) for i, j in LOWER_TRIANGLE]
+        mass = iteration.read_array("mass", len(terms))
+        diagonal = [a + b for a, b in zip(mass, terms, strict=True)]
+        inverse = invert_packed(diagonal, mass)
+        self._write_symmetric(iteration, "diagonal", diagonal)
+        self._write_symmetric(iteration, "inverse", inverse)
+        return inverse
 
-        arrays = {"axes": self.axes, "mass": self.mass, "diagonal": self.diagonal}
-        self._for_each_body("diagonal Hessian blocks of bodies", diagonal_block, arrays)
-        self._for_each_body(
-            "inverse diagonal blocks of bodies",
-            _invert,
-            {"diagonal": self.diagonal, "inverse": self.inverse, "mass": self.mass},
-        )
+    def _read_axes(self, iteration: IterationContext, side: str = "") -> list[list[Value]]:
+        """Motion axes of the current body, or of body `a` or `b`: a twist [angular, linear] per dof."""
+        if self._has_body_nodes:  # three slides, and a ball whose axes pass through the reference point
+            twists = self.contacts.motion_subspaces_about_reference[frame_ref(f"{side} " if side else "")].twists
+            slides = [[*ZERO, *twist.linear] for twist in twists[:3]]
+            return slides + [[*twist.angular, *ZERO] for twist in twists[3:]]
+        flat = iteration.read_array(f"axes {side}".strip(), 6 * BODY_DOFS)
+        return [flat[6 * i : 6 * i + 6] for i in range(BODY_DOFS)]
 
     def _add_pair(
         self, iteration: IterationContext, specialization: ContactSpecialization, hessians: NodeValues[list[Value]]
@@ -242,39 +250,49 @@ class NewtonCGDirection(SearchDirection):
         ]
         packed = read_local_array(iteration, hessian, N_SPATIAL_HESSIAN)
         columns = []
-        for axis in _read_axes(iteration, "axes b"):
+        for axis in self._read_axes(iteration, "b"):
             wrench = apply_spatial_hessian(packed, shift_twist(unflatten_twist(axis), offsets[1]))
             columns.append([*wrench.torque, *wrench.force])
         rows = []
-        for axis in _read_axes(iteration, "axes a"):
+        for axis in self._read_axes(iteration, "a"):
             twist = shift_twist(unflatten_twist(axis), offsets[0])
             rows.append([*twist.angular, *twist.linear])
-        values = [-dot(row, column) for row in rows for column in columns]
-        iteration.tracer.write("block", values, 0, _block_offset(iteration))
+        values = [[-dot(row, column) for column in columns] for row in rows]
+        blocks = [values, list(zip(*values, strict=True))] if self._has_vectors else [values]
+        flat = [x for block in blocks for row in block for x in row]
+        iteration.tracer.write("block", flat, 0, self._block_offset(iteration))
 
     # ---------------------------------------------------------------------------------------------- conjugate gradients
 
     def compute(self) -> JointVector:
         """Return the Newton direction H^-1 (-g), up to the tolerance of the conjugate gradients."""
-        ctx, gradient = self.ctx, self.objective.state.negative_gradient
-        self._assemble()
+        ctx, state = self.ctx, self.objective.state
+        hessians = self._assemble()
         ctx.tracer.write(SCRATCH, [0.0] * 7, self.scalars.row)
-        self._load(self.objective.state.mass_times_acceleration, "forces of bodies", self.product)
-        self._load(gradient, "gradient of bodies", self.residual)
-        arrays = {"x": self.x, "residual": self.residual, "p": self.p, "inverse": self.inverse}
+        if not self._has_body_nodes:
+            self._copy_dofs(state.mass_times_acceleration, "forces of bodies", self.product, to_body=True)
+            self._copy_dofs(state.negative_gradient, "gradient of bodies", self.residual, to_body=True)
 
         def begin(iteration: IterationContext) -> None:
-            residual = iteration.read_array("residual", BODY_DOFS)
-            preconditioned = _multiply(iteration, "inverse", residual)
+            inverse = self._diagonal_block(iteration, hessians[frame_ref("")])
+            if self._has_body_nodes:
+                force, residual = (x[frame_ref("")] for x in (state.mass_times_acceleration, state.negative_gradient))
+                iteration.write("residual", residual)
+            else:
+                force, residual = (iteration.read_array(name, BODY_DOFS) for name in ("product", "residual"))
+            preconditioned = multiply_packed(inverse, residual)
             iteration.write("x", [0.0] * BODY_DOFS)
             iteration.write("p", [0.0] * BODY_DOFS)
-            iteration.write("scalars", [iteration.read("scalars") + dot(residual, preconditioned)])
-            force = iteration.read_array("product", BODY_DOFS)
-            squared_force = dot(force, _multiply(iteration, "inverse", force))
-            iteration.write("scalars", [iteration.read("scalars", 3) + squared_force], 3)
             iteration.write("product", preconditioned)
+            iteration.write("scalars", [iteration.read("scalars") + dot(residual, preconditioned)])
+            squared_force = dot(force, multiply_packed(inverse, force))
+            iteration.write("scalars", [iteration.read("scalars", 3) + squared_force], 3)
 
-        self._for_each_body("begin conjugate gradients", begin, {**arrays, "product": self.product})
+        arrays = {"diagonal": self.diagonal, "inverse": self.inverse, "mass": self.mass}
+        arrays |= {"x": self.x, "residual": self.residual, "p": self.p, "product": self.product}
+        if not self._has_body_nodes:
+            arrays["axes"] = self.axes
+        self._for_each_body("diagonal Hessian blocks of bodies", begin, arrays)
         first = ctx.tracer.read(SCRATCH, self.scalars.row)
         ctx.tracer.write(SCRATCH, [first], self.scalars.row + 1)
         ctx.if_nonzero(
@@ -284,28 +302,12 @@ class NewtonCGDirection(SearchDirection):
         )
         return self._store_direction()
 
-    def _load(self, vector: JointVector, name: str, array: PerTreeArray) -> None:
-        """Copy a joint vector to an array of the bodies."""
-        if self._has_body_nodes:
-
-            def load(iteration: IterationContext) -> None:
-                iteration.write("array", vector[frame_ref("")])
-
-            self._for_each_body(name, load, {"array": array})
-            return
-        self._copy_dofs(vector, name, array, to_body=True)
-
     def _store_direction(self) -> JointVector:
-        """Copy the solution to a joint vector."""
-        result: JointVector = self.ctx.joint_vector("direction")
+        """Return the solution as a joint vector, which is a copy unless each body is a node."""
         if self._has_body_nodes:
-
-            def store(iteration: IterationContext) -> None:
-                result.put(frame_ref(""), iteration.read_array("x", BODY_DOFS))
-
-            self._for_each_body("Newton direction", store, {"x": self.x})
-        else:
-            self._copy_dofs(result, "Newton direction", self.x, to_body=False)
+            return node_values_in(self.ctx, "direction", self.x, [0.0] * BODY_DOFS, self._trees[self._last].tolist())
+        result: JointVector = self.ctx.joint_vector("direction")
+        self._copy_dofs(result, "Newton direction", self.x, to_body=False)
         return result
 
     def _copy_dofs(self, vector: JointVector, name: str, array: PerTreeArray, *, to_body: bool) -> None:
@@ -338,7 +340,7 @@ class NewtonCGDirection(SearchDirection):
             p, preconditioned = (iteration.read_array(name, BODY_DOFS) for name in ("p", "product"))
             factor = iteration.read("scalars", 4)
             p = [z + factor * y for z, y in zip(preconditioned, p, strict=True)]
-            product = _multiply(iteration, "diagonal", p)
+            product = self._multiply(iteration, "diagonal", p)
             iteration.write("p", p)
             iteration.write("product", product)
             iteration.write("scalars", [iteration.read("scalars", 2) + dot(p, product)], 2)
@@ -346,11 +348,16 @@ class NewtonCGDirection(SearchDirection):
         self._for_each_body("conjugate direction", turn, {**vectors, "diagonal": self.diagonal})
 
         def multiply_pair(iteration: IterationContext, _: ContactSpecialization) -> None:
-            offset = _block_offset(iteration)
-            block = [iteration.tracer.read("block", i, offset) for i in range(BODY_DOFS**2)]
-            rows = [block[BODY_DOFS * i : BODY_DOFS * (i + 1)] for i in range(BODY_DOFS)]
+            offset = self._block_offset(iteration)
+            block = [iteration.tracer.read("block", i, offset) for i in range(self._block_size)]
+            rows, columns = (
+                [block[first + BODY_DOFS * i : first + BODY_DOFS * (i + 1)] for i in range(BODY_DOFS)]
+                for first in (0, self._block_size - BODY_DOFS**2)
+            )
             directions = {side: iteration.read_array(f"p {side}", BODY_DOFS) for side in "ab"}
-            for side, other, matrix in (("a", "b", rows), ("b", "a", [list(x) for x in zip(*rows, strict=True)])):
+            # of SIMD code, lanes are consecutive entries: of a column for `a`, of a row for `b`
+            by_rows = [list(x) for x in zip(*columns, strict=True)] if self._has_vectors else rows
+            for side, other, matrix in (("a", "b", by_rows), ("b", "a", [list(x) for x in zip(*rows, strict=True)])):
                 old = iteration.read_array(f"product {side}", BODY_DOFS)
                 terms = [dot(row, directions[other]) for row in matrix]
                 iteration.write(f"product {side}", [x + y for x, y in zip(old, terms, strict=True)])
@@ -371,7 +378,7 @@ class NewtonCGDirection(SearchDirection):
                 iteration.read_array(name, BODY_DOFS) for name in ("x", "residual", "p", "product")
             )
             residual = [r - length * y for r, y in zip(residual, product, strict=True)]
-            preconditioned = _multiply(iteration, "inverse", residual)
+            preconditioned = self._multiply(iteration, "inverse", residual)
             iteration.write("x", [a + length * b for a, b in zip(x, p, strict=True)])
             iteration.write("residual", residual)
             iteration.write("product", preconditioned)
@@ -386,51 +393,55 @@ class NewtonCGDirection(SearchDirection):
         relative, absolute = CG_TOLERANCES_SINGLE if is_single else CG_TOLERANCES_DOUBLE
         return ir.maximum(relative**2 * first, absolute**2 * forces), squares
 
+    # -------------------------------------------------------------------------------------------- matrices of a body
 
-def _block_offset(iteration: IterationContext) -> Value | None:
-    """Offset of the block of a pair in contact among those of its pool; None for a contact buffer."""
-    if not iteration.has_array("record index"):
-        return None
-    return iteration.read("record index") * float(BODY_DOFS**2)
+    def _write_symmetric(self, iteration: IterationContext, array: str, packed: Sequence[Value]) -> None:
+        """Write a symmetric 6 x 6 matrix of the current body, given its packed lower triangle."""
+        if not self._has_vectors:
+            iteration.write(array, packed)
+            return
+        entry = dict(zip(LOWER_TRIANGLE, packed, strict=True))
+        dofs = range(BODY_DOFS)
+        iteration.write(array, [entry[max(i, j), min(i, j)] for i in dofs for j in dofs])
 
+    def _multiply(self, iteration: IterationContext, array: str, vector: Sequence[Value]) -> list[Value]:
+        """Product of a symmetric 6 x 6 matrix of the current body with a vector."""
+        if not self._has_vectors:
+            return multiply_packed(iteration.read_array(array, len(LOWER_TRIANGLE)), vector)
+        matrix = iteration.read_array(array, BODY_DOFS**2)
+        return [dot(matrix[i::BODY_DOFS], vector) for i in range(BODY_DOFS)]
 
-def _read_axes(iteration: IterationContext, array: str) -> list[list[Value]]:
-    """Motion axes of a body: a twist [angular, linear] per dof."""
-    flat = iteration.read_array(array, 6 * BODY_DOFS)
-    return [flat[6 * i : 6 * i + 6] for i in range(BODY_DOFS)]
-
-
-def _multiply(iteration: IterationContext, array: str, vector: Sequence[Value]) -> list[Value]:
-    """Product of a packed symmetric 6 x 6 matrix of the current body with a vector."""
-    return multiply_packed(iteration.read_array(array, len(LOWER_TRIANGLE)), vector)
+    def _block_offset(self, iteration: IterationContext) -> Value | None:
+        """Offset of the block of a pair in contact among those of its pool; None for a contact buffer."""
+        if not iteration.has_array("record index"):
+            return None
+        return iteration.read("record index") * float(self._block_size)
 
 
 MIN_PIVOT_SHARE = 1e-3
 """Lower bound of pivots relative to the diagonal of the mass matrix."""
 
 
-def _invert(iteration: IterationContext) -> None:
-    """Inverse of the diagonal block of the current body, by its Cholesky factors L L^T.
+def invert_packed(packed: Sequence[Value], mass: Sequence[Value]) -> list[Value]:
+    """Inverse of a positive definite 6 x 6 matrix by its factors L D L^T, as packed triangles.
 
     Pivots are bounded from below by a fraction of the diagonal of the mass matrix, so that rounding cannot make the
     factorisation fail. Products with the inverse take less time than two triangular solves, each entry of whose
     solution waits for the one before.
     """
-    n = len(LOWER_TRIANGLE)
-    entry = dict(zip(LOWER_TRIANGLE, iteration.read_array("diagonal", n), strict=True))
-    mass = dict(zip(LOWER_TRIANGLE, iteration.read_array("mass", n), strict=True))
+    entry, mass_entry = (dict(zip(LOWER_TRIANGLE, x, strict=True)) for x in (packed, mass))
+    inverse_pivots = []
     for k in range(BODY_DOFS):
-        root = 1.0 / ir.sqrt(ir.maximum(entry[k, k], MIN_PIVOT_SHARE * mass[k, k]))
-        entry[k, k] = root
+        inverse = 1.0 / ir.maximum(entry[k, k], MIN_PIVOT_SHARE * mass_entry[k, k])
+        inverse_pivots.append(inverse)
+        column = {i: entry[i, k] for i in range(k + 1, BODY_DOFS)}
         for i in range(k + 1, BODY_DOFS):
-            entry[i, k] = entry[i, k] * root
-        for i in range(k + 1, BODY_DOFS):
+            entry[i, k] = column[i] * inverse
             for j in range(k + 1, i + 1):
-                entry[i, j] = entry[i, j] - entry[i, k] * entry[j, k]
-    lower = {(k, k): entry[k, k] for k in range(BODY_DOFS)}  # L^-1
+                entry[i, j] = entry[i, j] - entry[i, k] * column[j]
+    lower: dict[tuple[int, int], Value] = {(k, k): 1.0 for k in range(BODY_DOFS)}  # L^-1
     for j in range(BODY_DOFS):
         for i in range(j + 1, BODY_DOFS):
-            total = sum_values([entry[i, k] * lower[k, j] for k in range(j, i)])
-            lower[i, j] = -entry[i, i] * total
-    inverse = [sum_values([lower[k, i] * lower[k, j] for k in range(max(i, j), BODY_DOFS)]) for i, j in LOWER_TRIANGLE]
-    iteration.write("inverse", inverse)
+            lower[i, j] = -sum_values([entry[i, k] * lower[k, j] for k in range(j, i)])
+    scaled = {(k, j): inverse_pivots[k] * lower[k, j] for k, j in LOWER_TRIANGLE}
+    return [sum_values([lower[k, i] * scaled[k, j] for k in range(i, BODY_DOFS)]) for i, j in LOWER_TRIANGLE]
