@@ -356,6 +356,27 @@ STEP_COUNTERS = [
 last reset of the number of contacts and of the contacts wanted between two frames where some were lost (0 if none were
 lost)."""
 
+DIRECTION_ARRAY, DIRECTION_STEP_ARRAY = "contact_directions", "contact_direction_step"
+"""Arrays of the directions between pairs of convex geoms in the last step, by geom, and of the number of the step
+(`collision/initial_directions.py`)."""
+DIRECTIONS_PER_GEOM = 41
+"""Scalars of the directions of a geom."""
+ITERATIVE_GEOM_TYPES = {"mesh", "ellipsoid", "cylinder", "cone"}
+"""Types of geoms of which some pairs have no formula."""
+
+
+def _has_iterative_pairs(model: Model) -> bool:
+    return model.has_pair_rules and not ITERATIVE_GEOM_TYPES.isdisjoint(model.geoms.types)
+
+
+DIRECTION_ARRAYS = [
+    ArrayInfo(name, element_kind, ArrayUse.STATE, width, is_enabled=_has_contacts, is_needed=_has_iterative_pairs)
+    for name, element_kind, width in (
+        (DIRECTION_ARRAY, ElementKind.GEOM, DIRECTIONS_PER_GEOM),
+        (DIRECTION_STEP_ARRAY, ElementKind.ENVIRONMENT, 1),
+    )
+]
+
 PRESENT_ARRAY = "present"
 """Array of the presence of trees: 1, or 0 for a tree that is absent in an environment (`tree/presence.py`)."""
 
@@ -434,6 +455,7 @@ ARRAYS = [
     *KINEMATIC_ARRAYS,
     ArrayInfo("warm_start", ElementKind.DOF, ArrayUse.STATE, is_enabled=_stores_solution),
     *STEP_COUNTERS,
+    *DIRECTION_ARRAYS,
     *SLEEP_ARRAYS,
     ArrayInfo(PRESENT_ARRAY, ElementKind.TREE, ArrayUse.STATE, initial=_initial_presence, is_enabled=_has_presence),
     *ATTACHMENT_ARRAYS,

@@ -45,6 +45,8 @@ UNITS = {
     "vel": "velocities [m/s, rad/s]; of a ball joint the angular velocity in the moved frame",
     "act": "activations of actuators",
     "warm_start": "acceleration by constraints in the last step, with which the solver starts",
+    "contact_directions": "directions between pairs of convex geoms in the last step, from which their search starts",
+    "contact_direction_step": "number of the last step, to tell which of these directions are valid",
     "n_contacts": "number of contacts in the last step",
     "n_lost_contacts": "contacts of the last step for which there was no memory",
     "n_iterations": "iterations of the solver in the last step",

@@ -91,6 +91,23 @@ class EmitContact(Protocol):
         ...
 
 
+class InitialDirection(Protocol):
+    """Direction from which the search of a convex pair starts (`initial_directions.py`)."""
+
+    @property
+    def direction(self) -> Vector:
+        """Unit direction from the first to the second geom, in the axes of the second one."""
+        ...
+
+    @property
+    def is_known(self) -> Value:
+        """1 if there is a direction, else 0."""
+        ...
+
+    def store(self, direction: Vector) -> None:
+        """Keep a direction for the next step."""
+
+
 @dataclass(frozen=True, slots=True)
 class ContactQuery:
     """Tracer, margin and contact callback passed to the contact function of a geom pair."""
@@ -105,6 +122,8 @@ class ContactQuery:
     refines: bool = False
     """Whether contacts that an iterative search finds to its tolerance are made exact up to rounding; in programs to be
     differentiated they always are."""
+    initial_direction: InitialDirection | None = None
+    """Direction from which the search of a convex pair starts; None if none is kept."""
 
 
 CollisionFunction = Callable[[ContactQuery, CollisionGeom, CollisionGeom], None]

@@ -16,7 +16,7 @@ from kinema import ir
 from kinema.ir import Value
 
 from ..vector_math import ZERO, Matrix, Vector, add, cross, dot, matmul, rotate, rotate_inverse, scale, sub, transpose
-from .collision_types import CollisionGeom, ContactQuery
+from .collision_types import CollisionGeom, ContactQuery, InitialDirection
 from .contact_optimality import ConvexPair, constants, refine_contact
 from .depth_minimization import LocalDepthMinimum, minimize_depth_by_bfgs, minimize_depth_by_projection
 from .epa import (
@@ -408,7 +408,10 @@ def core_pair_distance(
     )
     radii = inverse_scale * (first.radius + second.radius)
     max_distance = inverse_scale * query.margin + radii
-    found = _signed_core_distance(difference, position, max_distance, needs_depth=query.needs_depth)
+    if query.initial_direction is not None and query.needs_depth:
+        found = _core_distance_from(difference, position, max_distance, query.initial_direction)
+    else:
+        found = _signed_core_distance(difference, position, max_distance, needs_depth=query.needs_depth)
     if query.refines or query.tracer.differentiable:
         pair = ConvexPair(cores, relative_position, relative_rotation, length_scale, difference.epsilon)
 
@@ -440,13 +443,24 @@ def _signed_core_distance(
     if not needs_depth:
         distance = ir.select(0.5, gjk_result.overlaps, 0.0, separation.distance)
         return SignedDistance(separation.direction, distance, separation.point)
+    return _with_penetration(difference, gjk_result)
+
+
+def _with_penetration(
+    difference: MinkowskiDifference, gjk_result: GjkResult, starts_at_face: Value = 0.0
+) -> SignedDistance:
+    """Signed distance of two convex cores, given the result of GJK: by EPA if they overlap or nearly touch.
+
+    `starts_at_face` is 1 if the direction of GJK's result is about that of a face of the Minkowski difference.
+    """
+    separation = gjk_result.separation
     distance = ir.select(0.5, gjk_result.overlaps, -1.0, separation.distance)
 
     def penetration() -> list[Value]:
         penetration_result = (
             smooth_penetration(difference, gjk_result)
             if difference.is_smooth
-            else epa_penetration(difference, separation.direction)
+            else epa_penetration(difference, separation.direction, starts_at_face)
         )
         lower_bound = ir.select(
             (1.0 - gjk_result.overlaps) * gjk_result.lower_bound, TINY, -FAR_DISTANCE, gjk_result.lower_bound
@@ -462,6 +476,42 @@ def _signed_core_distance(
         "overlap", distance, ir.sqrt(difference.epsilon), penetration, separation.flatten()
     )
     return SignedDistance(flat[:3], flat[3], flat[4:])
+
+
+def _core_distance_from(
+    difference: MinkowskiDifference, relative_position: Vector, max_distance: Value, initial: InitialDirection
+) -> SignedDistance:
+    """Signed distance of two convex cores, starting from the direction of the previous step.
+
+    One support point in this direction either proves that the cores are farther apart than `max_distance`, or takes
+    the place of GJK; EPA then starts around the direction. If it finds no penetration, or does not converge, GJK runs
+    as without a direction. Keeps the direction for the next step.
+    """
+    tracer = difference.tracer
+    limit = ir.maximum(max_distance, ir.sqrt(difference.epsilon))
+
+    def evaluate_direction() -> list[Value]:
+        point = difference.support(initial.direction)
+        depth = dot(point[:3], initial.direction)
+        separation = SignedDistance(initial.direction, -depth, point[3:])
+        overlaps = 1.0 - less_than(depth, -limit)
+        simplex = (point, point, point)
+        return GjkResult(separation, -depth, overlaps, initial.direction, simplex, (1.0, 0.0, 0.0)).flatten()
+
+    def attempt(flat: Sequence[Value]) -> tuple[list[Value], Value, Value]:
+        is_warm = flat[0]
+        result = tracer.if_less("direction", 0.5, is_warm, evaluate_direction, [0.0] * 33)
+        run_gjk = lambda: gjk_distance(difference, scale(-1.0, relative_position), max_distance).flatten()  # noqa: E731
+        gjk_result = GjkResult.unflatten(tracer.if_less("closest points", is_warm, 0.5, run_gjk, result))
+        found = _with_penetration(difference, gjk_result, is_warm)
+        is_apart = (1.0 - gjk_result.overlaps) * less_than(limit, found.distance)
+        is_deep = less_than(found.distance, -8.0 * difference.epsilon)
+        is_inconclusive = is_warm * (1.0 - ir.maximum(is_apart, is_deep))
+        return [0.0, *found.flatten()], 0.5, is_inconclusive
+
+    _, *found = tracer.while_loop("distance", attempt, [initial.is_known, *[0.0] * 7], 2)
+    initial.store(found[:3])
+    return SignedDistance(found[:3], found[3], found[4:])
 
 
 def emit_closest_point(query: ContactQuery, pair_distance: ConvexPairDistance, b: CollisionGeom) -> None:

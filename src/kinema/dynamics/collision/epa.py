@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 from kinema import ir
 from kinema.ir import Tracer, Value
 
-from ..vector_math import ZERO, Vector, cross, dot, scale, sub
+from ..vector_math import ZERO, Vector, add, cross, dot, scale, sub
 from .depth_minimization import minimize_depth_by_bfgs
 from .gjk import MinkowskiDifference, SignedDistance
-from .vector_math import TINY, less_than, normalize_or_fallback, perpendicular_unit, select_vector
+from .vector_math import TINY, if_less, less_than, normalize_or_fallback, perpendicular_unit, select_vector
 
 # ------------------------------------------------------------------------------------------------------------- polytope
 
@@ -372,19 +372,32 @@ class EpaState:
         return cls(values[0], values[1], (values[2], values[3]), values[4:7], values[7], values[8])
 
 
-def epa_penetration(difference: MinkowskiDifference, initial_direction: Vector) -> SignedDistance:
+def epa_penetration(
+    difference: MinkowskiDifference, initial_direction: Vector, starts_at_face: Value = 0.0
+) -> SignedDistance:
     """Penetration depth, direction and witness point of two overlapping convex shapes by EPA.
 
     The Minkowski difference should have volume; if it is only a line, a perpendicular direction is returned. For smooth
     shapes that have not converged, the direction is refined by BFGS. The initial tetrahedron starts in
-    `initial_direction`.
+    `initial_direction`. If `starts_at_face` is 1, this is about the normal of the closest face, which is then a face of
+    the tetrahedron.
 
     Returns:
-        Signed distance, the negative penetration depth, with its direction and the point on the first shape.
+        Signed distance, the negative penetration depth, with its direction and the point on the first shape. With
+        `starts_at_face`, the distance is `UNKNOWN_DEPTH` if the depth is not proven: the initial tetrahedron has no
+        volume, or EPA has not converged.
     """
     tracer = difference.tracer
     polytope = Polytope(tracer, EPA_MAX_ITERATIONS)
-    _find_initial_vertices(difference, polytope, initial_direction)
+    has_volume: Value = 1.0
+    if isinstance(starts_at_face, float):
+        _find_initial_vertices(difference, polytope, initial_direction)
+    else:
+        far_apart = lambda: _find_initial_vertices(difference, polytope, initial_direction)  # noqa: E731
+        at_face = lambda: _find_vertices_of_face(difference, polytope, initial_direction)  # noqa: E731
+        if_less(tracer, "vertices far apart", starts_at_face, 0.5, far_apart)
+        if_less(tracer, "vertices of a face", 0.5, starts_at_face, at_face)
+        has_volume = _has_volume([polytope.vertex(float(i))[:3] for i in range(4)])
     closest_face: ClosestFace = (2.0 * REMOVED_FACE_OFFSET, 0.0)
     for face_index, (face, neighbours) in enumerate(zip(TETRAHEDRON_FACES, TETRAHEDRON_NEIGHBOURS, strict=True)):
         corners = [polytope.vertex(float(i))[:3] for i in face]
@@ -414,6 +427,10 @@ def epa_penetration(difference: MinkowskiDifference, initial_direction: Vector) 
         end,
         best_depth=ir.select(end.best_depth, 0.5 * UNKNOWN_DEPTH, end.best_depth, dot(first_vertex[:3], perpendicular)),
     )
+    if not isinstance(starts_at_face, float):
+        is_proven = has_volume * less_than(end.best_depth - end.closest_face[0], 2.0 * tolerance)
+        is_unknown = starts_at_face * (1.0 - is_proven)
+        end = replace(end, best_depth=ir.select(0.5, is_unknown, -UNKNOWN_DEPTH, end.best_depth))
     point = _find_witness_point(tracer, polytope, end.n_faces, end.closest_face[0] + 2.0 * tolerance, first_vertex[3:])
     if not difference.is_smooth:
         return SignedDistance(end.best_direction, -end.best_depth, point)
@@ -455,13 +472,59 @@ def _find_initial_vertices(difference: MinkowskiDifference, polytope: Polytope, 
 
     tracer.write(polytope.vertices, [0.0] * (5 * VERTEX_SIZE))
     tracer.counted_loop("initial vertices", 3.0, find_vertex, uniform=True)
-    # swap two vertices unless the first face points away from the fourth vertex
+    _orient_first_face(polytope)
+
+
+def _orient_first_face(polytope: Polytope) -> None:
+    """Swap two of the first four vertices unless the first face points away from the fourth vertex."""
+    tracer = polytope.tracer
     p = [polytope.vertex(float(i)) for i in range(4)]
     normal = cross(sub(p[1][:3], p[0][:3]), sub(p[2][:3], p[0][:3]))
     orientation = dot(normal, sub(p[3][:3], p[0][:3]))
     tracer.write(polytope.vertices, select_vector(0.0, orientation, p[2], p[1]), VERTEX_SIZE)
     tracer.write(polytope.vertices, select_vector(0.0, orientation, p[1], p[2]), 2 * VERTEX_SIZE)
     tracer.new_basic_block()
+
+
+FACE_TILT = 0.2
+"""Tangent of the angle between the normal of a face and the directions of the initial support points."""
+FACE_TRIANGLE = ((0.9, -0.5), (0.0, 1.0), (-0.9, -0.5))
+"""Tangential directions of the three initial support points around the normal of a face."""
+MIN_VOLUME = 1e-4
+"""Volume of the initial tetrahedron, relative to the product of the lengths of its edges at a vertex, from which on it
+is used."""
+
+
+def _find_vertices_of_face(difference: MinkowskiDifference, polytope: Polytope, normal: Vector) -> None:
+    """Write the vertices of an initial tetrahedron: three of the face with about the given normal, one opposite.
+
+    The three are support points in directions around the normal. The order is such that the first face points away
+    from the fourth vertex.
+    """
+    tracer = difference.tracer
+    tangent = perpendicular_unit(normal)
+    bitangent = cross(normal, tangent)
+    directions = tracer.allocate_local(12)
+    for i, (x, y) in enumerate(FACE_TRIANGLE):
+        tilted = add(normal, add(scale(FACE_TILT * x, tangent), scale(FACE_TILT * y, bitangent)))
+        tracer.write(directions, normalize_or_fallback(tilted), 3 * i)
+    tracer.write(directions, scale(-1.0, normal), 9)
+    tracer.new_basic_block()
+
+    def find_vertex(index: Value) -> None:
+        point = difference.support([tracer.read(directions, i, 3.0 * index) for i in range(3)])
+        tracer.write(polytope.vertices, point, 0, VERTEX_SIZE * index)
+
+    tracer.counted_loop("vertices of a face", 4.0, find_vertex, uniform=True)
+    _orient_first_face(polytope)
+
+
+def _has_volume(points: Sequence[Vector]) -> Value:
+    """1 if a tetrahedron is not flat, else 0."""
+    edges = [sub(p, points[0]) for p in points[1:]]
+    volume, scale_squared = dot(edges[0], cross(edges[1], edges[2])), MIN_VOLUME**2
+    lengths_squared = dot(edges[0], edges[0]) * dot(edges[1], edges[1]) * dot(edges[2], edges[2])
+    return less_than(scale_squared * lengths_squared, volume * volume)
 
 
 def expand_polytope(

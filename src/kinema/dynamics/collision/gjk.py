@@ -75,6 +75,18 @@ class GjkResult:
     barycentric: Sequence[Value]
     """Barycentric coordinates of the closest point in the last simplex; invalid if the shapes overlap."""
 
+    def flatten(self) -> list[Value]:
+        """All fields as a list of 33 scalars."""
+        scalars = [*self.separation.flatten(), self.lower_bound, self.overlaps, *self.shallowest_direction]
+        return [*scalars, *(x for point in self.simplex for x in point), *self.barycentric]
+
+    @classmethod
+    def unflatten(cls, values: Sequence[Value]) -> GjkResult:
+        """Result from a list of 33 scalars."""
+        separation = SignedDistance(values[:3], values[3], values[4:7])
+        simplex = (values[12:18], values[18:24], values[24:30])
+        return cls(separation, values[7], values[8], values[9:12], simplex, values[30:33])
+
 
 @dataclass(frozen=True, slots=True)
 class SimplexFeature:

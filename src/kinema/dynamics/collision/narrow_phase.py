@@ -33,6 +33,7 @@ from .contact_buffers import ContactBuffers
 from .contact_lists import ContactLists
 from .contact_records import buffer_layout, list_layout
 from .geom_poses import compute_geom_poses
+from .initial_directions import PairDirection
 from .obb import OBB_ROUNDING, geom_half_extents, obb_separation, uses_obb_test
 from .pair_geoms import GEOM_POSE_SIZE, pair_specialization, pair_values, read_geom, read_geom_pair
 from .pair_parameters import ContactBufferInputs, NarrowPhaseSpecialization, build_pair_iterations
@@ -336,8 +337,11 @@ def collide_pair(iteration: IterationContext, specialization: NarrowPhaseSpecial
         emit_speculative_contacts(iteration, specialization, store)
         return
 
+    query = ContactQuery(tracer, margin, emit, refines=specialization.refines)
+    if specialization.directions:
+        query = replace(query, initial_direction=PairDirection.find(iteration, specialization.directions))
     get_collision_table(multiccd=specialization.multiccd)[specialization.geom_types].collide(
-        ContactQuery(tracer, margin, emit, refines=specialization.refines), *read_geom_pair(iteration, specialization)
+        query, *read_geom_pair(iteration, specialization)
     )
 
 

@@ -237,15 +237,20 @@ def collide_plane_mesh(query: ContactQuery, plane: CollisionGeom, mesh: Collisio
     tolerances = [DEPTH_TOLERANCE * hull.bounding_radius, AREA_TOLERANCE * ir.square(hull.bounding_radius)]
 
     def select_vertex(contact_index: Value) -> None:
-        points = [[tracer.read(chosen, 3 * i + j) for j in range(3)] for i in range(MAX_PLANE_MESH_CONTACTS - 1)]
         # the score must exceed that of no vertex
         tracer.write(best, [0.0, 0.0, 0.0, ir.select(contact_index, 0.5, -1.0 / TINY, 0.0)])
 
         def visit_vertex(vertex: Value) -> None:
-            point, best_score = hull_vertex(hull, vertex), tracer.read(best, 3)
+            point = hull_vertex(hull, vertex)
             distance = height + dot(local_normal, point)
-            score = _vertex_score(contact_index, point, points, local_normal, -distance)
-            score = ir.select(query.margin, distance, -1.0 / TINY, score)
+            if_less(tracer, "vertex is near", distance, query.margin, lambda: compare_vertex(point, distance))
+
+        def compare_vertex(point: Vector, distance: Value) -> None:
+            points = [[tracer.read(chosen, 3 * i + j) for j in range(3)] for i in range(MAX_PLANE_MESH_CONTACTS - 1)]
+            score, best_score = (
+                _vertex_score(contact_index, point, points, local_normal, -distance),
+                tracer.read(best, 3),
+            )
             threshold = best_score + ir.select(contact_index, 0.5, tolerances[0], tolerances[1])
             best_point = [tracer.read(best, i) for i in range(3)]
             tracer.write(

@@ -7,6 +7,7 @@ their contact dimension, and each pair of geoms in contact to the list of pairs 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -25,7 +26,7 @@ from kinema.ir import (
 )
 from kinema.model import GEOM_TYPES, Model
 
-from ..arrays import MAX_RADIUS
+from ..arrays import DIRECTION_ARRAY, DIRECTION_STEP_ARRAY, MAX_RADIUS
 from ..constraints.impedance import valid_solref
 from ..rigid.kinematics import Pose
 from ..topology import WORLD, dynamic_frames
@@ -38,6 +39,7 @@ from .contact_slots import PAIR_FIELDS, ContactPool, ContactSlots
 from .geom_poses import compute_geom_poses
 from .grid import GridBroadPhase, append_candidate
 from .grid_plan import broad_phase_order
+from .initial_directions import count_step, keeps_directions
 from .narrow_phase import bounding_volume_test, collide_pair
 from .obb import mesh_local_aabb
 from .pair_kinds import PairKind, find_pair_kinds
@@ -49,7 +51,12 @@ COMPUTED_CONSTANTS = ("weight", "hardest", "sign", "pair")
 
 
 def detect_contacts_by_rules(
-    ctx: TraceContext, slots: ContactSlots, frame_poses: NodeValues[Pose], awake_frames: ArenaOffset | None = None
+    ctx: TraceContext,
+    slots: ContactSlots,
+    frame_poses: NodeValues[Pose],
+    awake_frames: ArenaOffset | None = None,
+    *,
+    is_step: bool = True,
 ) -> None:
     """Trace the collision detection of a model with rules of collision, into the contact slots.
 
@@ -59,8 +66,11 @@ def detect_contacts_by_rules(
         frame_poses: poses of frames relative to the shifted world origin.
         awake_frames: whether the body of each frame is awake, at index 1 + frame; pairs of geoms of which none is awake
             are skipped. None for all pairs.
+        is_step: whether the directions between pairs of convex geoms are kept for the next step.
     """
     slots.clear()
+    if is_step and any(keeps_directions(ctx.model, kind.geom_types) for kind in find_pair_kinds(ctx.model).kinds):
+        count_step(ctx.tracer)
     with ctx.without_unrolling():
         geom_poses = compute_geom_poses(ctx, frame_poses, None)
         order, levels = broad_phase_order(ctx.model)
@@ -72,7 +82,7 @@ def detect_contacts_by_rules(
         _add_explicit_pairs(ctx, grid, places)
         kinds = find_pair_kinds(ctx.model).kinds
         pools = {pool.specialization: pool for pool in slots.pools}
-        tables = _CandidateTables(ctx, geom_poses, slots)
+        tables = _CandidateTables(ctx, geom_poses, slots, "update" if is_step else "read")
         for kind, candidates in zip(kinds, grid.candidates, strict=True):
             for_each_record(
                 ctx,
@@ -129,8 +139,9 @@ def _add_explicit_pairs(ctx: TraceContext, grid: GridBroadPhase, aabbs: Mapping[
 class _CandidateTables:
     """Tables of geoms and contact parameters that candidates join."""
 
-    def __init__(self, ctx: TraceContext, geom_poses: list[ArenaOffset], slots: ContactSlots) -> None:
-        self.ctx, self.slots = ctx, slots
+    def __init__(self, ctx: TraceContext, geom_poses: list[ArenaOffset], slots: ContactSlots, directions: str) -> None:
+        """Args beyond context, poses and contacts: `NarrowPhaseSpecialization.directions` of iterative pairs."""
+        self.ctx, self.slots, self._directions = ctx, slots, directions
         self._poses = OffsetColumn.from_offsets(geom_poses)
         self._geoms = _geom_constants(ctx.model, slots.row_of_geom)
         self._parameters = _parameter_constants(ctx.model)
@@ -143,6 +154,8 @@ class _CandidateTables:
             self.ctx.tracer.allocate_local(len(COMPUTED_CONSTANTS)),
         )
         specialization = _specialization(ctx, kind)
+        if keeps_directions(ctx.model, kind.geom_types):
+            specialization = replace(specialization, directions=self._directions)
         arrays = {
             "contacts": pool.contacts,
             "pool count": pool.n_contacts,
@@ -150,6 +163,8 @@ class _CandidateTables:
             "pairs": pool.pairs[False].offset,
             "world pairs": pool.pairs[True].offset,
         }
+        if specialization.directions:
+            arrays |= {name: ctx.array_offsets[name] for name in (DIRECTION_ARRAY, DIRECTION_STEP_ARRAY)}
         if ctx.model.geoms.data.size:
             arrays["geom_data"] = ctx.array_offsets["geom_data"]
         tables: list[NodeColumns] = []

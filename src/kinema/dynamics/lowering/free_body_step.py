@@ -212,7 +212,7 @@ def trace_free_body_contacts(
     bodies = _FreeBodies(model, replace(settings, n_partitions=1), array_offsets, outputs)
     bodies.ctx.output_prefix = output_prefix
     bodies.compute_contact_inputs(bodies.list_present())
-    slots, islands = _detect_contacts(bodies)
+    slots, islands = _detect_contacts(bodies, is_step=False)
     solution = _solve_contacts(bodies, slots, islands)
     data = StepData(bodies.ctx)
     data.contact_buffers, data.contacts, data.qfrc_constraint = slots, solution.contacts, solution.qfrc_constraint
@@ -282,7 +282,9 @@ def _integrate(ctx: TraceContext) -> None:
     record_step(step)
 
 
-def _detect_contacts(bodies: _FreeBodies, sleep: BodySleep | None = None) -> tuple[ContactSlots, BodyIslands]:
+def _detect_contacts(
+    bodies: _FreeBodies, sleep: BodySleep | None = None, *, is_step: bool = True
+) -> tuple[ContactSlots, BodyIslands]:
     """Trace the collision detection, given the poses of the bodies; the islands are not found yet.
 
     With sleep, contacts between sleeping bodies are not detected, and islands that awake bodies touch are woken.
@@ -293,7 +295,7 @@ def _detect_contacts(bodies: _FreeBodies, sleep: BodySleep | None = None) -> tup
     ctx.tracer.write(SCRATCH, flatten(Pose(IDENTITY_POSE.rotation, scale(-1.0, origin))), world.row)
     slots = ContactSlots(ctx)
     if sleep is None:
-        detect_contacts_by_rules(ctx, slots, poses)
+        detect_contacts_by_rules(ctx, slots, poses, is_step=is_step)
         return slots, BodyIslands(ctx, slots)
 
     def detect_and_wake() -> tuple[Value, Value]:
