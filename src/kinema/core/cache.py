@@ -340,7 +340,7 @@ def _encode_entry(kind: str, key: str, values: EntryValues) -> bytes:
         if not isinstance(value, np.ndarray | bytes):
             header["values"][name] = value
             continue
-        data = value if isinstance(value, bytes) else np.ascontiguousarray(value).tobytes()
+        data = value if isinstance(value, bytes) else np.ascontiguousarray(value).reshape(-1).view(np.uint8).data
         dtype_and_shape = ["bytes", []] if isinstance(value, bytes) else [value.dtype.str, list(value.shape)]
         header["blobs"][name] = [*dtype_and_shape, position, len(data)]
         padding = -len(data) % _ALIGNMENT
@@ -348,8 +348,11 @@ def _encode_entry(kind: str, key: str, values: EntryValues) -> bytes:
         position += len(data) + padding
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-(len(_MAGIC) + _CHECKSUM_BYTES + 4 + len(text)) % _ALIGNMENT)
-    body = b"".join([struct.pack("<I", len(text)), text, *blobs])
-    return _MAGIC + hashlib.sha256(body).digest() + body
+    parts = [struct.pack("<I", len(text)), text, *blobs]
+    hasher = hashlib.sha256()
+    for part in parts:
+        hasher.update(part)
+    return b"".join([_MAGIC, hasher.digest(), *parts])
 
 
 def _decode_entry(content: bytes, kind: str, key: str) -> dict[str, Any] | None:

@@ -32,9 +32,9 @@ class TakenNames(set[str]):
         self.last_number: dict[str, int] = {}
         """Number up to which all of `name_1`, `name_2`, ... are taken, by name."""
 
-    def discard(self, name: str) -> None:
+    def discard(self, element: object, /) -> None:
         """Make a name available again."""
-        super().discard(name)
+        super().discard(element)
         self.last_number.clear()
 
     def clear(self) -> None:

@@ -18,8 +18,11 @@ def float64_array(values: ArrayLike) -> Array:
     return np.array(values, dtype=np.float64)
 
 
+_IDENTITY3 = np.eye(3)
+
+
 def _identity3() -> Array:
-    return np.eye(3)
+    return _IDENTITY3.copy()
 
 
 def _zeros3() -> Array:

@@ -68,7 +68,22 @@ def spanning_tree(links: Sequence[Link], joints: Sequence[Joint], root: str | No
         joints: joints of the robot.
         root: name of the declared root link; None if there is none.
     """
+    if len(links) == 1 and len(joints) <= 1:
+        tree = _tree_of_body(links[0], joints)
+        if tree is not None:
+            return tree
     return _SpanningTreeSearch(links, joints, root).run()
+
+
+def _tree_of_body(link: Link, joints: Sequence[Joint]) -> KinematicTree | None:
+    """Tree of a single link, without joint or with one from the world to it; None for other joints."""
+    if not joints:
+        return KinematicTree((link.name,), (), (), ())
+    joint = joints[0]
+    is_tree_joint = joint.enabled and not joint.closes_loop and joint.kind is not JointKind.DISTANCE
+    if not is_tree_joint or joint.stacked or joint.parent is not None or joint.child != link.name:
+        return None
+    return KinematicTree((), (TreeEdge(None, link.name, (joint,), reversed=False),), (), ())
 
 
 class _SpanningTreeSearch:

@@ -438,9 +438,13 @@ class Engine:
 
         def trace() -> Program:
             from ..lowering.step_program import trace_step  # not needed if the program is cached
+            from ..tree.kinematic_tree import forget_large_trees
 
             with progress("tracing the step"):
-                return trace_step(self.model, chosen, self.array_offsets, loops=self.uses_loops, min_copies=min_copies)
+                offsets = self.array_offsets
+                program = trace_step(self.model, chosen, offsets, loops=self.uses_loops, min_copies=min_copies)
+            forget_large_trees()
+            return program
 
         key = program_key("step", self.digest, chosen, self.uses_loops, min_copies)
         return ProgramSource(trace, key, f"{self.name}_step")

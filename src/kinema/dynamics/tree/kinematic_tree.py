@@ -9,6 +9,7 @@ import enum
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -197,6 +198,17 @@ _recent_nodes: deque[tuple[tuple[object, ...], list[FrameNode]]] = deque(maxlen=
 """Tables that trees follow from, and the nodes of the trees: one start asks for the same tree several times."""
 
 
+MAX_KEPT_NODES = 4_000
+"""Number of nodes up to which a tree is kept after the step is compiled."""
+
+
+def forget_large_trees() -> None:
+    """Release the memory of large trees, which are made again if they are needed."""
+    kept = [item for item in _recent_nodes if len(item[1]) <= MAX_KEPT_NODES]
+    _recent_nodes.clear()
+    _recent_nodes.extend(kept)
+
+
 def build_tree(model: Model) -> KinematicTree:
     """Kinematic tree of a model: one node per frame, with the inertias of its links summed in frame axes."""
     tables = (model.frames, model.dofs, model.links)
@@ -212,7 +224,7 @@ def _build_nodes(model: Model) -> list[FrameNode]:
     """Nodes of the kinematic tree of a model."""
     frames, dofs, kinematic = model.frames, model.dofs, set(model.kinematic_frames)
     parents, types = frames.parent_idx.tolist(), frames.joint_type.tolist()
-    positions, rotations, axes = frames.pos.tolist(), frames.rot.tolist(), frames.axis.tolist()
+    positions, rotations, axes = (_shared_rows(table) for table in (frames.pos, frames.rot, frames.axis))
     pitches, references, inverted = frames.pitch.tolist(), frames.reference.tolist(), frames.inverted.tolist()
     springs = _dofs_with_springs(model).tolist()
     drives, compensated = dofs.acceleration_drive.tolist(), dofs.actuator_gravcomp.tolist()
@@ -240,19 +252,27 @@ def _build_nodes(model: Model) -> list[FrameNode]:
                 is_on_kinematic_body=parents[i] in kinematic,
             )
         )
-    for link in range(model.n_links):
-        frame = int(model.links.frame_idx[link])
+    links = model.links
+    columns = (links.inertial_mass, links.inertial_pos, links.inertial_i, links.rot, links.pos)
+    inertias: dict[bytes, SpatialInertia] = {}
+    for link, frame in enumerate(links.frame_idx.tolist()):
         if frame == WORLD:
             continue
-        inertia = link_inertia(model, link)
+        key = b"".join([column[link].tobytes() for column in columns])
+        if key not in inertias:
+            inertia = link_inertia(model, link)
+            inertias[key] = transform_inertia(inertia, links.rot[link].tolist(), links.pos[link].tolist())
         nodes[frame].links.append(link)
-        nodes[frame].inertia = add_inertias(
-            nodes[frame].inertia,
-            transform_inertia(inertia, model.links.rot[link].tolist(), model.links.pos[link].tolist()),
-        )
+        nodes[frame].inertia = add_inertias(nodes[frame].inertia, inertias[key])
     for i, root in root_links_of_frames(model).items():
         nodes[i].root_ref = link_ref(root)
     return nodes
+
+
+def _shared_rows(table: Array) -> list[Any]:
+    """Rows of a table as nested lists; one object for equal rows, as those of many equal bodies."""
+    distinct: dict[bytes, Any] = {}
+    return [distinct.setdefault(row.tobytes(), row.tolist()) for row in table]
 
 
 def _dofs_with_springs(model: Model) -> npt.NDArray[np.bool_]:

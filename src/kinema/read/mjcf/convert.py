@@ -31,6 +31,7 @@ from .inertials import scale_to_total_mass
 from .model_reader import ModelReader, n_actuators, to_floats, to_pose
 from .mujoco_compiler import CompiledModel, mujoco
 from .placements import normalize
+from .repeated_bodies import NotRepeatableError, RepeatedBodies
 from .scene_elements import read_cameras, read_gravity, read_lights, read_options, read_sites
 from .sensors import read_sensors
 
@@ -186,14 +187,21 @@ def _keyframe_origin(reader: ModelReader, index: int) -> Origin:
 # -- conversion of the model -------------------------------------------------------------------------------------------
 
 
-def convert_model(compiled: CompiledModel, diagnostics: Diagnostics) -> Robot | World:
-    """Convert a compiled model to a robot if it is a single mechanism without scenery, otherwise to a world."""
-    reader = ModelReader(compiled, diagnostics)
+def convert_model(
+    compiled: CompiledModel, diagnostics: Diagnostics, repeated: RepeatedBodies | None = None
+) -> Robot | World:
+    """Convert a compiled model to a robot if it is a single mechanism without scenery, otherwise to a world.
+
+    Copies of the bodies that are not compiled are added (`repeated`); raises `NotRepeatableError` if there can be none.
+    """
+    reader = ModelReader(compiled, diagnostics, repeated)
     model = reader.model
     meshes = MeshAssets(reader)
     geoms = GeomConverter(reader, meshes)
     components = connected_components(model)
     joint_names = {name.text for name in reader.names[mjcf.JOINT]}
+    if reader.copies is not None:
+        joint_names |= {name for name, _ in reader.copies.names.values()}
     robots = [_read_robot(reader, geoms, bodies, joint_names) for bodies in components.bodies]
     numbered = zip(robots, components.bodies, strict=True)
     scale_to_total_mass(reader, {b: x for robot, bodies in numbered for b, x in zip(bodies, robot.links, strict=True)})
@@ -209,6 +217,11 @@ def convert_model(compiled: CompiledModel, diagnostics: Diagnostics) -> Robot | 
         _store_body_order(robots, components)
         assemblies = [*robots]
     _distribute_elements(reader, whole, assemblies, components, meshes)
+    if reader.copies is not None:
+        if not isinstance(whole, World):
+            raise NotRepeatableError
+        elements = [reader.xml_element("bodies", members[0]) for members in components.bodies]
+        whole.robots = reader.copies.add_robots(robots, components.bodies, elements)
     _set_model_fields(reader, whole)
     return whole
 

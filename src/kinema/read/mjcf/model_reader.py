@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from kinema.core import Array, Diagnostics, Origin, Pose, XmlElement, unique_name
+from kinema.core import Array, Diagnostics, Origin, Pose, TakenNames, XmlElement, unique_name
 from kinema.description import Inertial, SolverParameters
 from kinema.tokens import mjcf
 
 from .mujoco_compiler import CompiledModel, mujoco
 from .placements import Placements
 from .prepare import AssetFile
+from .repeated_bodies import BodyCopies, NumberedObject, RepeatedBodies
 
 _DEFAULT_SOLREF = (0.02, 1.0)
 _DEFAULT_SOLIMP = (0.9, 0.95, 0.001, 0.5, 2.0)
@@ -35,6 +36,10 @@ class ModelReader:
 
     compiled: CompiledModel
     diagnostics: Diagnostics
+    repeated: RepeatedBodies | None = None
+    """Bodies that are not compiled, but copied."""
+    copies: BodyCopies | None = field(init=False, default=None)
+    """Numbers and names of these bodies."""
     names: dict[str, list[ObjectName]] = field(init=False)
     """Object kind (`body`, `joint`, `geom`, ...) -> names by MuJoCo's index."""
     placements: Placements = field(init=False)
@@ -52,7 +57,9 @@ class ModelReader:
     """Cache: texture index -> mean colour of a cube map."""
 
     def __post_init__(self) -> None:
-        self.names = _object_names(self.model)
+        if self.repeated is not None:
+            self.copies = BodyCopies(self.repeated, self.model)
+        self.names = _object_names(self.model, self.copies)
         self.placements = Placements(self.compiled, self.spec_element)
 
     @property
@@ -211,27 +218,52 @@ def n_actuators(model: Any) -> int:
     return int(getattr(model, "nactuator", model.nu))
 
 
-def _object_names(model: Any) -> dict[str, list[ObjectName]]:
-    """Unique names of all objects by kind; unnamed objects are named after their body or index."""
+def _object_names(model: Any, copies: BodyCopies | None) -> dict[str, list[ObjectName]]:
+    """Unique names of all objects by kind; unnamed objects are named after their body or index.
+
+    Names of the objects of copied bodies are stored with these.
+    """
     mj = mujoco()
     result: dict[str, list[ObjectName]] = {}
+    body_names: dict[int, str] = {}
     for kind, (object_type, counter) in _OBJECT_TYPES.items():
         count = n_actuators(model) if kind == mjcf.ACTUATOR else int(getattr(model, counter))
         object_code = int(getattr(mj.mjtObj, object_type))
         given = [mj.mj_id2name(model, object_code, i) or "" for i in range(count)]
-        used = {name for name in given if name}
-        bodies = getattr(model, _BODY_INDEX_FIELDS[kind]) if kind in _BODY_INDEX_FIELDS else None
-        seen: Counter[int] = Counter()
-        result[kind] = []
-        for i, name in enumerate(given):
-            if name:
-                result[kind].append(ObjectName(name))
-                continue
-            wanted = f"{kind}_{i}"
-            if bodies is not None:
-                # counting avoids quadratic time in large worlds
-                seen[bodies[i]] += 1
-                suffix = f"_{seen[bodies[i]]}" if seen[bodies[i]] > 1 else ""
-                wanted = f"{result[mjcf.BODY][bodies[i]].text}_{kind}{suffix}"
-            result[kind].append(ObjectName(unique_name(wanted, used), generated=True))
+        has_body = kind in _BODY_INDEX_FIELDS
+        bodies = getattr(model, _BODY_INDEX_FIELDS[kind]).tolist() if has_body else list(range(count))
+        if copies is None or not (has_body or kind == mjcf.BODY):
+            objects = [NumberedObject(name, body, i) for i, (name, body) in enumerate(zip(given, bodies, strict=True))]
+        else:
+            objects = copies.objects(kind, given, bodies)
+        names = _name_objects(kind, objects, body_names if has_body else None)
+        result[kind] = [ObjectName("")] * count
+        for item, name in zip(objects, names, strict=True):
+            if kind == mjcf.BODY:
+                body_names[item.body] = name.text
+            if item.compiled >= 0:
+                result[kind][item.compiled] = name
+            elif copies is not None:
+                copies.names[item.element] = name.text, name.generated
+    return result
+
+
+def _name_objects(
+    kind: str, objects: Sequence[NumberedObject], body_names: Mapping[int, str] | None
+) -> list[ObjectName]:
+    """Unique names of the objects of a kind; `body_names` is None for objects that do not belong to a body."""
+    used = TakenNames(item.given for item in objects if item.given)
+    seen: Counter[int] = Counter()
+    result = []
+    for item in objects:
+        if item.given:
+            result.append(ObjectName(item.given))
+            continue
+        wanted = f"{kind}_{item.body}"
+        if body_names is not None:
+            # counting avoids quadratic time in large worlds
+            seen[item.body] += 1
+            suffix = f"_{seen[item.body]}" if seen[item.body] > 1 else ""
+            wanted = f"{body_names[item.body]}_{kind}{suffix}"
+        result.append(ObjectName(unique_name(wanted, used), generated=True))
     return result

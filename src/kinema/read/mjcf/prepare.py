@@ -11,7 +11,7 @@ import math
 import struct
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
 import numpy as np
@@ -172,6 +172,18 @@ class PreparedModel:
     """`id` of an element -> its asset file."""
     resolved_paths: dict[str, str] = field(default_factory=dict)
     """Reference as written -> resolved file."""
+
+    def copy(self) -> PreparedModel:
+        """Copy whose elements can be removed or replaced independently."""
+        assets = {key: replace(asset) for key, asset in self.assets.items()}
+        return replace(
+            self,
+            attributes=dict(self.attributes),
+            removed=set(self.removed),
+            files=dict(self.files),
+            uris=dict(self.uris),
+            assets=assets,
+        )
 
     def attributes_of(self, element: XmlElement) -> dict[str, str]:
         """Attributes of an element for MuJoCo, without empty values, on which MuJoCo may fail."""

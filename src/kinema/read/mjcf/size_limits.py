@@ -8,7 +8,7 @@ above, and oversized models are rejected.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass, field
 
 from kinema.core import MAX_XML_DEPTH, ReadError, XmlElement
@@ -19,7 +19,7 @@ from .documents import ModelDocument
 
 MAX_EXPANDED_ELEMENTS = 30_000
 MAX_BODIES = 5_000
-MAX_DOFS = 18_000
+MAX_DOFS = 30_000
 MAX_INERTIA_NONZEROS = 400_000
 """Maximum number of nonzeros of the joint-space inertia matrix; a chain of n dofs has n (n + 1) / 2."""
 MAX_STORED_VALUES = 10_000_000
@@ -32,12 +32,15 @@ MAX_GENERATED_MESHES = 20
 _DOFS_BY_JOINT_TYPE = {"free": 6, "ball": 3, "slide": 1, "hinge": 1}
 
 
-def check_model_size(document: ModelDocument) -> None:
-    """Raise `ReadError` if the model is too large, too deep, or needs too much memory."""
+def check_model_size(document: ModelDocument, copied: Set[int] = frozenset()) -> None:
+    """Raise `ReadError` if the model is too large, too deep, or needs too much memory.
+
+    Bodies that are copied instead of compiled (`copied`, by `id` of the element) do not count.
+    """
     documents = document.all_documents()
     for part in documents:
         _check_depth(part)
-    _SizeEstimator().document_size(document)
+    _SizeEstimator(copied).document_size(document)
     _check_stored_values(documents)
 
 
@@ -82,6 +85,7 @@ class _ModelSize:
 class _SizeEstimator:
     """Sizes of documents, each estimated once."""
 
+    copied: Set[int]
     document_sizes: dict[int, _ModelSize] = field(default_factory=dict)
     """`id` of a document -> its size."""
 
@@ -106,6 +110,8 @@ class _DocumentCounter:
 
     def element_size(self, element: XmlElement, dofs_above: int) -> _ModelSize:
         """Upper bound on the size of an element with descendants, below `dofs_above` dofs."""
+        if id(element) in self.estimator.copied:
+            return _ModelSize()
         if element.tag == "attach":
             return self._add_to_total(self._attached_size(element).below_chain(dofs_above), element)
         dofs = self._element_dofs(element)
