@@ -69,7 +69,7 @@ def test_no_file(tmp_path: Path) -> None:
     [
         ('<replicate count="2000000000"><body/></replicate>', "more than 30000 elements"),
         ('<replicate count="6000"><body/></replicate>', "more than 5000 bodies"),
-        ('<replicate count="4000"><body>' + '<joint type="ball"/>' * 3 + "</body></replicate>", "more than 30000 degrees"),
+        ('<replicate count="4000"><body>' + '<joint type="ball"/>' * 3 + "</body></replicate>", "more than 30000 deg"),
         ('<replicate count="99">' * 5 + BALL + "</replicate>" * 5, "more than 30000 elements"),
         ('<replicate count="50">' + "<body><joint/>" * 200 + "</body>" * 200 + "</replicate>", "5000 bodies"),
         ('<replicate count="20">' + "<body><joint/>" * 250 + "</body>" * 250 + "</replicate>", "inertia matrix"),
