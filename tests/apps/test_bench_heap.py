@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from kinema.apps.bench import HeapKind, HeapMeasurement, growth_exponents, scaling_chart_svg
 from kinema.apps.bench.heap import heap_mjcf, inside_bin, residual_force
+from kinema.apps.bench.heap_process import run_scene
 from kinema.apps.bench.scenes import load_mujoco_model
 from kinema.apps.cli import app
 from kinema.apps.cli.options import HeapKindName
@@ -50,6 +51,23 @@ def test_residual_force_sees_a_wrong_velocity(tmp_path: Path) -> None:
     total, median = residual_force(file, qpos, qvel, one_wrong)
     assert median < 1e-6
     assert total > 1e-2
+
+
+def test_a_kept_model_is_not_compiled_again(tmp_path: Path) -> None:
+    """Later processes and the residual use MuJoCo's compiled model: the same states also if the file is gone."""
+    file, states = tmp_path / "heap.xml", tmp_path / "states.npz"
+    file.write_text(heap_mjcf(4, HeapKind.BOXES, layers=2), encoding="utf-8")
+    figures = run_scene("MuJoCo C", str(file), str(states), "steps", 60.0)
+    assert figures["contacts"] > 8
+    file.unlink()
+    loaded = np.load(states)
+    assert max(residual_force(file, loaded["qpos"], loaded["qvel"], loaded["next_qvel"])) < 1e-6
+    assert run_scene("MuJoCo C", str(file), str(states), "sleep", 60.0)["asleep"] == 1.0
+
+
+def test_large_heaps_bound_the_memory_of_mujoco() -> None:
+    assert "<size" not in heap_mjcf(100, HeapKind.SPHERES)
+    assert '<size memory="768000K"/>' in heap_mjcf(3000, HeapKind.SPHERES)
 
 
 def test_inside_bin_sees_lost_objects() -> None:

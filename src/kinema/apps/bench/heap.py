@@ -22,7 +22,7 @@ import numpy as np
 
 from kinema.core import Array, KinemaError
 
-from .heap_process import RESTING_SPEED, SIMULATORS, TIME_STEP
+from .heap_process import COMPILED_SUFFIX, RESTING_SPEED, SIMULATORS, TIME_STEP
 from .scenes import load_mujoco_model
 from .startup_time import CACHE_VARIABLE
 
@@ -44,6 +44,9 @@ class HeapKind(enum.StrEnum):
 SPACING = 0.26
 """Distance of neighbouring objects at the start [m]."""
 N_HULL_SHAPES, N_HULL_POINTS, HULL_RADIUS = 5, 20, 0.1
+MIN_SIZED_BODIES, MUJOCO_MEMORY_PER_BODY = 3_000, 2**18
+"""Number of bodies from which on the file sets MuJoCo's memory, and its size for each [B]: the default grows with the
+square of their number."""
 WALL_THICKNESS = 0.1
 """Half thickness of the walls of the bin [m]."""
 PRIMITIVES = {
@@ -92,8 +95,10 @@ def heap_mjcf(n_bodies: int, kind: HeapKind, layers: int = 4) -> str:
             f'<body pos="{x:.5f} {y:.5f} {0.15 + SPACING * layer:g}" quat="{quaternion}"><freejoint/>'
             f'<geom {geoms[i % len(geoms)]} mass="1"/></body>'
         )
+    memory = f'<size memory="{n_bodies * MUJOCO_MEMORY_PER_BODY // 1024}K"/>' if n_bodies >= MIN_SIZED_BODIES else ""
     return (
-        f'<mujoco model="heap"><option timestep="{TIME_STEP}" integrator="implicitfast"/><asset>{assets}</asset>'
+        f'<mujoco model="heap">{memory}<option timestep="{TIME_STEP}" integrator="implicitfast"/>'
+        f"<asset>{assets}</asset>"
         f'<worldbody><geom type="plane" size="0 0 1"/>{walls}{"".join(bodies)}</worldbody></mujoco>'
     )
 
@@ -131,7 +136,7 @@ class HeapMeasurement:
     first_step: float
     """CPU time from the start of the process to the end of the first step, without a cache [s]."""
     first_step_cached: float
-    """The same with a cache."""
+    """The same with a cache, of a simulator that has one."""
     falling: float
     """Time of a step while the objects fall [s]."""
     resting: float
@@ -181,7 +186,7 @@ def _measure_engine(
     with tempfile.TemporaryDirectory() as cache:
         states = file.parent / "states.npz"
         cold = _run_process(engine, file, states, "steps", budget, cache)
-        warm = _run_process(engine, file, states, "start", budget, cache)
+        warm = _run_process(engine, file, states, "start", budget, cache) if engine == "Kinema" else cold
         asleep = _run_process(engine, file, states, "sleep", budget, cache) if sleep else {}
         loaded = np.load(states)
         qpos, qvel, next_qvel = (loaded[x] for x in ("qpos", "qvel", "next_qvel"))
@@ -231,7 +236,8 @@ def residual_force(file: Path, qpos: Array, qvel: Array, next_qvel: Array) -> tu
     """
     import mujoco
 
-    model = load_mujoco_model(file)
+    compiled = file.with_suffix(COMPILED_SUFFIX)
+    model = mujoco.MjModel.from_binary_path(str(compiled)) if compiled.exists() else load_mujoco_model(file)
     model.opt.enableflags |= int(mujoco.mjtEnableBit.mjENBL_INVDISCRETE)
     model.opt.iterations = 1  # the forces of the forward step are needed for scale only
     data = mujoco.MjData(model)
