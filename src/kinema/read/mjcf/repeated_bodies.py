@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -263,30 +263,26 @@ class BodyCopies:
         node.origin = element.origin
 
 
-Copied = TypeVar("Copied")
-
-
-def copy_description(value: Copied) -> Copied:
+def copy_description(value: Any) -> Any:
     """Copy of elements of a description, which shares their immutable values."""
-    kind: Any = type(value)
-    if kind is list:
-        return [copy_description(item) for item in value]  # type: ignore[attr-defined, return-value]
-    if kind is dict:
-        return {key: copy_description(item) for key, item in value.items()}  # type: ignore[attr-defined, return-value]
-    if kind is np.ndarray:
-        return value.copy()  # type: ignore[attr-defined]
-    names = _mutable_fields(kind)
+    if isinstance(value, list):
+        return [copy_description(item) for item in value]
+    if isinstance(value, dict):
+        return {key: copy_description(item) for key, item in value.items()}
+    if isinstance(value, np.ndarray):
+        return value.copy()
+    names = _mutable_fields(type(value))
     if names is None:
         return value
-    result = kind.__new__(kind)
+    result = type(value).__new__(type(value))
     for name in names:
         setattr(result, name, copy_description(getattr(value, name)))
     return result
 
 
 @cache
-def _mutable_fields(kind: type) -> tuple[str, ...] | None:
+def _mutable_fields(kind: Any) -> tuple[str, ...] | None:
     """Names of the fields of a dataclass that is not frozen; None for other types."""
-    if not is_dataclass(kind) or kind is Diagnostics or kind.__dataclass_params__.frozen:  # type: ignore[attr-defined]
+    if not is_dataclass(kind) or kind is Diagnostics or kind.__dataclass_params__.frozen:
         return None
     return tuple(f.name for f in fields(kind))
