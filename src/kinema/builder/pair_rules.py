@@ -16,7 +16,9 @@ from kinema.description import (
     Collider,
     CollisionPair,
     Neighbours,
+    Robot,
     ScopedRules,
+    colliding_pairs,
     collision_rules,
     may_collide,
 )
@@ -32,6 +34,7 @@ from .collision_geoms import (
 )
 from .context import BuildContext, range_starts
 from .options import option_flags
+from .overlapping_links import FORMATS_WITHOUT_FILTERS, overlapping_links
 
 MIN_RULED_GEOMS = 20
 """Number of colliding geoms from which on rules take the place of a table of pairs in scenes that allow both. With 20
@@ -62,10 +65,7 @@ def may_use_pair_rules(ctx: BuildContext, min_geoms: int) -> bool:
 
 
 def collect_pair_rules(ctx: BuildContext) -> tuple[list[GeomRecord], PairRulesInfo] | None:
-    """All colliding geoms, numbered, and the rules of their collisions; None with too many classes.
-
-    Entities whose links collide only where they do not overlap in the initial configuration have a table of pairs.
-    """
+    """All colliding geoms, numbered, and the rules of their collisions; None with too many classes."""
     collector = GeomCollector(ctx)
     members: list[_ClassMember] = []
     for entity in range(len(ctx.entities)):
@@ -94,7 +94,7 @@ def collect_pair_rules(ctx: BuildContext) -> tuple[list[GeomRecord], PairRulesIn
                     parameters.append(combined)
                 rows[i, j] = rows[j, i] = row_of[combined]
     collides = np.any(rows >= 0, axis=1)[classes]
-    listed = _listed_pairs(ctx, members)
+    listed = _listed_pairs(ctx, members, collector)
     is_kept = collides | np.isin(np.arange(len(members)), [i for pair, _ in listed for i in pair])
     geoms = []
     for member in (m for m, kept in zip(members, is_kept.tolist(), strict=True) if kept):
@@ -166,9 +166,9 @@ def _classes_collide(ctx: BuildContext, a: _ClassMember, b: _ClassMember) -> boo
 
 
 def _listed_pairs(
-    ctx: BuildContext, members: Sequence[_ClassMember]
+    ctx: BuildContext, members: Sequence[_ClassMember], collector: GeomCollector
 ) -> list[tuple[tuple[int, int], list[ContactParameters]]]:
-    """Pairs of geoms (indices in `members`) that explicit pairs and neighbouring bodies decide on.
+    """Pairs of geoms (indices in `members`) that explicit pairs, neighbouring bodies and overlapping links decide on.
 
     With the contact parameters of each pair of contacts; none if the geoms do not collide.
     """
@@ -180,7 +180,8 @@ def _listed_pairs(
         neighbours = ctx.colliders(entity)[1]
         joined = {tuple(sorted(pair)) for pair, allowed in neighbours.joined.items() if not allowed}
         explicit = [pair for r in rules for pair in r.rules.pairs]
-        if not joined and not explicit:
+        overlapping = _overlapping_links(ctx, entity, collector)
+        if not joined and not explicit and not overlapping:
             continue
         own = range(*starts[entity : entity + 2])
         of_body: dict[int, list[int]] = {}
@@ -192,7 +193,11 @@ def _listed_pairs(
             of_name.setdefault(("shapes", collider.shape.name), []).append(i)
         pairs = {
             tuple(sorted((i, j))): None
-            for sides in (*_sides_of_bodies(joined, of_body), *_sides_of_names(explicit, of_name))
+            for sides in (
+                *_sides_of_bodies(joined, of_body),
+                *_sides_of_names(explicit, of_name),
+                *([of_name.get(("links", link), []) for link in sorted(pair)] for pair in overlapping),
+            )
             for i in sides[0]
             for j in sides[1]
             if members[i].collider.body != members[j].collider.body
@@ -200,12 +205,22 @@ def _listed_pairs(
         for i, j in pairs:
             a, b = members[i], members[j]
             found: list[ContactParameters] = []
-            if may_collide(a.collider, b.collider, rules, neighbours):
+            is_overlapping = frozenset((a.collider.link, b.collider.link)) in overlapping
+            if not is_overlapping and may_collide(a.collider, b.collider, rules, neighbours):
                 found = contact_parameters_of_pair(description, a.collider, b.collider) or [
                     combine_contact_parameters(a.geom.contact_parameters, b.geom.contact_parameters)
                 ]
             result.append(((i, j), found))
     return result
+
+
+def _overlapping_links(ctx: BuildContext, entity: int, collector: GeomCollector) -> frozenset[frozenset[str]]:
+    """Pairs of links of an entity that do not collide because they overlap in the initial configuration."""
+    description = ctx.entities[entity].description
+    if not isinstance(description, Robot) or description.format not in FORMATS_WITHOUT_FILTERS:
+        return frozenset()
+    pairs = [tuple(collector.geoms_of_collider(entity, x) for x in pair) for pair in colliding_pairs(description)]
+    return overlapping_links(ctx, entity, pairs)  # type: ignore[arg-type]
 
 
 def _sides_of_bodies(

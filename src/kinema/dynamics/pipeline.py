@@ -216,7 +216,7 @@ def detect_contacts(step: StepData) -> None:
     """Broad and narrow phase into contact buffers; wakes sleeping trees that awake trees touch."""
     if step.may_collide and step.ctx.model.has_pair_rules:
         slots = ContactSlots(step.ctx)
-        detect_contacts_by_rules(step.ctx, slots, step.shifted_world_poses)
+        detect_contacts_by_rules(step.ctx, slots, step.shifted_world_poses, is_step=False)
         step.contact_buffers = slots
         return
     buffers = ContactBuffers(step.ctx) if step.may_collide else None

@@ -177,7 +177,9 @@ def _compile_models(
             build_model, specs, inputs.gravity, messages, inputs.medium, **options, geometry_cache=geometry_cache
         )
         model = build(min_ruled_geoms=min_ruled_geoms if len(combinations) == 1 else None)
-        if model.has_pair_rules and not supports_pair_rules(model, settings, is_cpu=device.is_cpu):
+        if model.has_pair_rules and not supports_pair_rules(
+            model, settings, is_cpu=device.is_cpu, min_free_geoms=min_ruled_geoms or 0
+        ):
             model = build()
         dofs, user_set = _with_dof_parameters(model, inputs.entities)
         model = model.with_tables(options=inputs.solver_options.apply_to(model.options), dofs=dofs)

@@ -140,7 +140,7 @@ def test_invalid_environment_leaves_others_alone(tmp_path: Path) -> None:
 def test_scenes_that_need_a_table_have_one(tmp_path: Path) -> None:
     """What rules of collision are not supported for is simulated with a table of pairs."""
     file = written(tmp_path, scene(0))
-    for options in ({"noslip_iterations": 2}, {"solver": "cg"}):
+    for options in ({"noslip_iterations": 2}, {"solver": "cg"}, {"integrator": "rk4"}):
         built = km.Scene(quiet=True, broad_phase="cells", **options)
         built.add(km.read(file))
         built.build(n_envs=1)

@@ -26,7 +26,7 @@ from ..topology import dynamic_frames, tree_index_of_frames
 from ..tree.joined_columns import RecordList, RecordRange, for_each_record
 from ..tree.kinematic_tree import WORLD, NodeRefs, NodeType
 from ..tree.node_tables import JoinedColumns, NodeColumns
-from ..tree.per_tree import PerTreeArray, StatePerTree
+from ..tree.per_tree import PerFrameArray, PerTreeArray, StatePerTree
 from ..tree.trace_context import TraceContext
 from ..vector_math import sum_values
 from .contact_buffer_specs import ContactSpecialization, contact_capacity
@@ -59,7 +59,7 @@ class PairLoop:
 
     pool: ContactPool
     involves_world: bool
-    extra_offsets: Mapping[str, ArenaOffset | PerTreeArray | StatePerTree]
+    extra_offsets: Mapping[str, ArenaOffset | PerTreeArray | PerFrameArray | StatePerTree]
 
 
 class ContactSlots:
@@ -103,7 +103,7 @@ class ContactSlots:
     def loops(
         self,
         buffer_filter: ContactBufferFilter = ContactBufferFilter.ALL,
-        extra: Mapping[str, ArenaOffset | PerTreeArray | StatePerTree] | None = None,
+        extra: Mapping[str, ArenaOffset | PerTreeArray | PerFrameArray | StatePerTree] | None = None,
     ) -> list[PairLoop]:
         """Loops over the pairs in contact selected by a filter, contacts with the world first."""
         worlds = {
@@ -156,16 +156,18 @@ class ContactSlots:
             for name, offset in loop.extra_offsets.items():
                 by_side = name.endswith(f" {side}")
                 if by_side or (not name.endswith((" a", " b")) and side == "b"):
-                    columns[name] = (
-                        offset.column_of(self._trees)
-                        if isinstance(offset, PerTreeArray | StatePerTree)
-                        else OffsetColumn.repeated(offset, len(self.frames))
-                    )
+                    columns[name] = self._column_of_bodies(offset)
             refs = NodeRefs(NodeType.FRAMES, self.frames)
             tables.append(
                 self.ctx.node_columns(specialization, np.arange(len(self.frames)), {f"{side} ": refs}, columns)
             )
         return JoinedColumns(tables, fields)
+
+    def _column_of_bodies(self, offset: ArenaOffset | PerTreeArray | PerFrameArray | StatePerTree) -> OffsetColumn:
+        """Offsets of an array for all rows of the table of bodies."""
+        if isinstance(offset, ArenaOffset):
+            return OffsetColumn.repeated(offset, len(self.frames))
+        return offset.column_of(self.frames if isinstance(offset, PerFrameArray) else self._trees)
 
     def for_each_contact(
         self, iteration: IterationContext, specialization: ContactSpecialization, body: Callable[[Contact], None]

@@ -17,7 +17,7 @@ from kinema.ir import IterationContext, Value
 from kinema.model import Model
 
 from ..collision.contact_buffer_specs import ContactSpecialization
-from ..collision.contact_buffers import ContactBuffer, ContactBuffers
+from ..collision.contact_buffers import ContactBufferFilter, ContactBuffers
 from ..collision.contact_records import Contact, contact_of_iteration
 from ..collision.contact_slots import ContactSlots
 from ..rigid.kinematics import Pose, Twist
@@ -206,8 +206,18 @@ def unflatten_twist(values: Sequence[Value]) -> Twist:
 # -------------------------------------------------------------------------------------------- reference points of trees
 
 
+def frames_with_contacts(buffers: ContactBuffers | ContactSlots) -> list[int]:
+    """Return the frames that contacts with the world refer to."""
+    if isinstance(buffers, ContactSlots):
+        return buffers.frames.tolist()
+    return [x.spec.frames[1] for x in buffers.select_buffers(ContactBufferFilter.WITH_WORLD)]
+
+
 def tree_reference_points(
-    ctx: TraceContext, world_contact_buffers: Sequence[ContactBuffer], shifted_world_poses: NodeValues[Pose]
+    ctx: TraceContext,
+    contact_frames: Sequence[int],
+    shifted_world_poses: NodeValues[Pose],
+    points: PerTreeArray | None = None,
 ) -> PerTreeArray:
     """Write the reference point of each tree (3 values, about the shifted world origin) and return the array.
 
@@ -215,16 +225,13 @@ def tree_reference_points(
 
     Args:
         ctx: tracing context.
-        world_contact_buffers: contact buffers with the world, whose frames are to be close to the reference point.
+        contact_frames: frames that can be in contact with the world, which are to be close to the reference point.
         shifted_world_poses: poses of all frames about the shifted world origin.
+        points: array that is written; None for a new one.
     """
-    points, trees = PerTreeArray(ctx, 3), tree_index_of_frames(ctx.model)
+    points, trees = points or PerTreeArray(ctx, 3), tree_index_of_frames(ctx.model)
     rows = []
-    for frame in reference_frames(
-        ctx.model,
-        [node.index for node in ctx.nodes],
-        [contact_buffer.spec.frames[1] for contact_buffer in world_contact_buffers],
-    ):
+    for frame in reference_frames(ctx.model, [node.index for node in ctx.nodes], contact_frames):
         rows.append(ctx.frame_iteration(ctx.tree.nodes[frame]))
         rows[-1].offsets["point"] = points.offset_of(trees[frame])
     ctx.for_each(

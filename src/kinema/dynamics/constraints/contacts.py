@@ -39,6 +39,7 @@ from .contact_jacobian import (
     apply_spatial_hessian_about,
     contact_velocity,
     first_contact_point,
+    frames_with_contacts,
     motion_subspaces_about,
     project_twist,
     read_local_array,
@@ -176,9 +177,7 @@ class ContactConstraints:
         self.motion_subspaces = motion_subspaces
         self.cost_model = ContactCost()
         if references is None:
-            points = tree_reference_points(
-                ctx, buffers.select_buffers(ContactBufferFilter.WITH_WORLD), shifted_world_poses
-            )
+            points = tree_reference_points(ctx, frames_with_contacts(buffers), shifted_world_poses)
             references = points, motion_subspaces_about(ctx, motion_subspaces, points)
         self.reference_points, self.motion_subspaces_about_reference = references
 
@@ -428,6 +427,15 @@ class ContactConstraints:
         ctx, hessians = self.ctx, self.world_contact_hessians()
         if add_frame_hessians is not None:
             add_frame_hessians(hessians)
+        self.add_subtree_hessians(matrix, ctx, hessians)
+
+    def add_subtree_hessians(
+        self, matrix: JointSpaceMatrix, ctx: TraceContext, hessians: NodeValues[list[Value]]
+    ) -> None:
+        """Add the joint-space matrix of the spatial Hessians of the frames of a context to `matrix`.
+
+        Overwrites the Hessian of each frame with the sum over its subtree.
+        """
         ctx.accumulate_to_parents("spatial Hessians of subtrees", hessians)
 
         def diagonal_entries(node: FrameNode) -> tuple[list[Wrench], list[list[Value]]]:

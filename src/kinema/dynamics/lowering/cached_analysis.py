@@ -15,6 +15,7 @@ from kinema.core import content_digest, load_entry, load_or_compute, source_dige
 from kinema.model import Model, PerEnvParameterEntry, PerEnvParameterTable
 
 from ..extensions import has_external_extensions
+from ..free_bodies import articulated_frames
 from ..settings import BroadPhase, Settings
 from .inertia_check import MassMatrixConditioning
 
@@ -99,11 +100,23 @@ def mass_matrix_conditioning(model: Model) -> list[MassMatrixConditioning]:
 
             initial = free_body_conditioning(model, model.qpos0)
             if initial is not None:  # the pivots of free bodies depend little on the configuration
-                return {field: np.array([getattr(initial, field)] * 2) for field in ("diagonal", "pivots")}
+                found = {field: np.array([getattr(initial, field)] * 2) for field in ("diagonal", "pivots")}
+                frames = articulated_frames(model)
+                if frames:
+                    dofs = np.isin(model.dofs.frame_idx, frames)
+                    of_trees = of_frames(frames)
+                    found = {field: np.where(dofs, of_trees[field], values) for field, values in found.items()}
+                return found
+        return of_frames(None)
+
+    def of_frames(frames: list[int] | None) -> dict[str, np.ndarray]:
         from .reference_configuration import compute_mass_matrix_conditioning, perturbed_configuration
 
-        inertias = compute_mass_matrix_conditioning(model, model.qpos0, perturbed_configuration(model))
-        return {field: np.array([getattr(inertia, field) for inertia in inertias]) for field in ("diagonal", "pivots")}
+        configurations = model.qpos0, perturbed_configuration(model, frames)
+        inertias = compute_mass_matrix_conditioning(model, *configurations, frames=frames)
+        rows = {field: [getattr(inertia, field) for inertia in inertias] for field in ("diagonal", "pivots")}
+        padded = {field: [[*x, *[0.0] * (model.n_dofs - len(x))] for x in values] for field, values in rows.items()}
+        return {field: np.array(values if frames is None else padded[field]) for field, values in rows.items()}
 
     with timed_stage("derived"):
         values = compute() if has_external_extensions() else load_or_compute("derived", key, compute)

@@ -14,6 +14,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from kinema.core import Array
 from kinema.ir import (
@@ -307,11 +308,19 @@ class CopiedComponents:
 
 
 def group_equal_trees(
-    model: Model, settings: Settings, tree: KinematicTree, frame_constants: FrameConstants
+    model: Model,
+    settings: Settings,
+    tree: KinematicTree,
+    frame_constants: FrameConstants,
+    is_selected: npt.NDArray[np.bool_],
 ) -> list[list[Component]]:
-    """Kinematic trees as components, grouped by equal code (`copy_signature`), whatever they collide with."""
+    """Kinematic trees as components, grouped by equal code (`copy_signature`), whatever they collide with.
+
+    `is_selected` tells of each tree whether it is among them.
+    """
     groups: dict[object, list[Component]] = {}
     components = connected_components(model.with_tables(pair_rules=empty_pair_rules()))
+    components = [x for x in components if is_selected[x.trees].all()]
     table_rows, signatures = _TableRows(model, settings), dict[bytes, object]()
     for component in components:
         key = table_rows.of_component(component)

@@ -1,7 +1,7 @@
 """Inertias of free bodies for many bodies at once: mass matrices, their pivots and inverses, in NumPy.
 
 The mass matrix of a free body is given in closed form by its spatial inertia and its orientation, so that no program
-has to be traced and interpreted. Only for models with rules of collision, which have free bodies only.
+has to be traced and interpreted. Articulated trees of the same model are left out.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy.typing as npt
 from kinema.core import Array, reproducible_inverse, reproducible_product, rotate_tensor
 from kinema.model import Model
 
+from ..free_bodies import articulated_trees
 from ..topology import tree_index_of_frames
 from ..tree.body_context import BODY_DOFS
 from .inertia_check import MIN_INERTIA_RATIO, MassMatrixConditioning
@@ -35,11 +36,11 @@ class FreeBodyInertias:
 
     @classmethod
     def from_model(cls, model: Model) -> FreeBodyInertias:
-        """Sums of the inertias of the links of each body."""
+        """Sums of the inertias of the links of each free body."""
         links, trees = model.links, np.array(tree_index_of_frames(model))
         frames = np.flatnonzero(np.append(trees[1:] != trees[:-1], True))
-        moving = np.flatnonzero(links.frame_idx >= 0)
-        body = trees[links.frame_idx[moving]]
+        frames = frames[~articulated_trees(model)[trees[frames]]]
+        moving, body = links_of_free_bodies(model)
         rotation, m = links.rot[moving], links.inertial_mass[moving]
         center = links.pos[moving] + reproducible_product(rotation, links.inertial_pos[moving][:, :, None])[:, :, 0]
         about_center = rotate_tensor(rotation, links.inertial_i[moving])
@@ -49,7 +50,8 @@ class FreeBodyInertias:
         np.add.at(mass, body, m)
         np.add.at(moment, body, m[:, None] * center)
         np.add.at(rotational, body, about_origin)
-        first_dofs = model.frames.dof_start[np.append(0, frames[:-1] + 1)].astype(np.intp)
+        first_frames = np.searchsorted(trees, trees[frames])
+        first_dofs = model.frames.dof_start[first_frames].astype(np.intp)
         return cls(frames, first_dofs, mass, moment, rotational)
 
     def mass_matrices(self, rotations: Array, armature: Array) -> Array:
@@ -67,6 +69,15 @@ class FreeBodyInertias:
         result[:, 3:, 3:] = self.rotational
         result[:, range(BODY_DOFS), range(BODY_DOFS)] += armature[self.first_dofs[:, None] + np.arange(BODY_DOFS)]
         return result
+
+
+def links_of_free_bodies(model: Model) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """Links of the free bodies of a model, and the index of the body of each among the free bodies."""
+    trees, is_articulated = np.array(tree_index_of_frames(model)), articulated_trees(model)
+    moving = np.flatnonzero(model.links.frame_idx >= 0)
+    tree = trees[model.links.frame_idx[moving]]
+    is_free = ~is_articulated[tree]
+    return moving[is_free], (np.cumsum(~is_articulated) - 1)[tree[is_free]]
 
 
 def _cross_matrix(vectors: Array) -> Array:
@@ -103,7 +114,10 @@ def body_rotations(model: Model, frames: npt.NDArray[np.intp], qpos: Array) -> A
 
 
 def free_body_conditioning(model: Model, qpos: Array) -> MassMatrixConditioning | None:
-    """Diagonal and pivots of the mass matrix of free bodies at a configuration; None if a pivot is negligible."""
+    """Diagonal and pivots of the mass matrix of free bodies at a configuration; None if a pivot is negligible.
+
+    Zero for the dofs of articulated trees.
+    """
     bodies = FreeBodyInertias.from_model(model)
     matrices = bodies.mass_matrices(body_rotations(model, bodies.frames, qpos), model.dofs.armature)
     diagonal, pivots = _diagonal_and_pivots(matrices)
@@ -127,10 +141,13 @@ def _diagonal_and_pivots(matrices: Array) -> tuple[Array, Array]:
     return diagonal, pivots
 
 
-def free_body_inverses(model: Model) -> tuple[list[tuple[npt.NDArray[np.intp], Array]], dict[int, Array]] | None:
-    """Inverse mass matrices of free bodies at qpos0, (1, 6, 6) each with its dofs, and inverse inertias of all links.
+def free_body_inverses(
+    model: Model,
+) -> tuple[list[tuple[npt.NDArray[np.intp], Array]], dict[int, Array]] | None:
+    """Inverse mass matrices of free bodies at qpos0, (1, 6, 6) each with its dofs, and inverse inertias of links.
 
-    Of a link, the means of the translational and of the rotational diagonal of J M^-1 J^T at its centre of mass.
+    Of a link of a free body, the means of the translational and of the rotational diagonal of J M^-1 J^T at its centre
+    of mass.
     None if a mass matrix is singular.
     """
     bodies = FreeBodyInertias.from_model(model)
@@ -140,10 +157,9 @@ def free_body_inverses(model: Model) -> tuple[list[tuple[npt.NDArray[np.intp], A
         return None
     inverses = reproducible_inverse(matrices)
     dofs = bodies.first_dofs[:, None] + np.arange(BODY_DOFS)
-    links, trees = model.links, np.array(tree_index_of_frames(model))
+    links = model.links
     of_links = {-1: np.zeros((1, 2)), **{x: np.zeros((1, 2)) for x in range(model.n_links)}}
-    moving = np.flatnonzero(links.frame_idx >= 0)
-    body = trees[links.frame_idx[moving]]
+    moving, body = links_of_free_bodies(model)
     center = (
         links.pos[moving] + reproducible_product(links.rot[moving], links.inertial_pos[moving][:, :, None])[:, :, 0]
     )

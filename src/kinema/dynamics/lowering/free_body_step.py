@@ -1,9 +1,9 @@
-"""Step of scenes of free bodies with rules of collision: unrolled code per body, and loops over contacts.
+"""Step of scenes of many free bodies with rules of collision: unrolled code per body, and loops over contacts.
 
 Bodies are rows of tables. A loop over equal bodies computes, in unrolled code, what the contacts depend on: poses,
 motion axes, mass matrix and unconstrained accelerations. Contacts are found and solved with one node per body
 (`tree/body_context.py`). A second loop over the bodies integrates, given the constraint forces. The code does not
-depend on the number of bodies.
+depend on the number of bodies. Articulated trees are processed by loops over their frames (`articulated_trees.py`).
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from ..collision.ruled_narrow_phase import detect_contacts_by_rules
 from ..constraints.contact_jacobian import MotionSubspace, shift_twist
 from ..constraints.contacts import world_motion_subspaces
 from ..constraints.rows import ConstraintRows, KinematicState
+from ..free_bodies import articulated_trees
 from ..pipeline import compute, record_step
 from ..rigid.kinematics import IDENTITY_POSE, Pose, Twist, poses_in_world
 from ..settings import Settings
@@ -41,6 +42,7 @@ from ..tree.per_tree import PerTreeArray
 from ..tree.presence import free_body_chains, list_present, origin_of_chain, origin_of_first_present
 from ..tree.trace_context import TraceContext
 from ..vector_math import ZERO, Vector, scale
+from .articulated_trees import ArticulatedTrees
 from .components import CopiedComponents, group_equal_trees
 from .program_tracing import OutputSpecs
 
@@ -75,12 +77,15 @@ class _FreeBodies:
         outputs: OutputSpecs | None = None,
     ) -> None:
         has_islands, settings = settings.islands, replace(settings, islands=False)  # idle bodies are not in the lists
-        tree = build_tree(model)
-        groups = group_equal_trees(model, settings, tree, FrameConstants(model))
+        tree, tracer = build_tree(model), Tracer()
+        groups = group_equal_trees(model, settings, tree, FrameConstants(model), ~articulated_trees(model))
         bodies = sorted((body for group in groups for body in group), key=lambda body: body.frames[0])
         frames, first_dofs = [body.frames[-1] for body in bodies], [body.dofs[0] for body in bodies]
         self.tree = tree
-        self.ctx = ctx = body_context(model, settings, array_offsets, Tracer(), frames, first_dofs, outputs)
+        self.articulated = ArticulatedTrees.of_model(model, settings, array_offsets, tracer, tree, outputs)
+        """Trees that are no free bodies; None without any."""
+        of_trees = None if self.articulated is None else self.articulated.ctx
+        self.ctx = ctx = body_context(model, settings, array_offsets, tracer, frames, first_dofs, outputs, of_trees)
         trees = np.array(tree_index_of_frames(model))
         self.trees = trees[frames].tolist()
         """Tree of each node."""
@@ -93,14 +98,17 @@ class _FreeBodies:
         )
         single = replace(settings, contacts=False, n_partitions=1, islands=False, use_warps=False)
         origin = array_offsets["qpos"]
-        start = ArenaOffset(origin.arena, origin.row + bodies[0].qs[0])
-        initial = [float(model.qpos0[bodies[0].qs[0] + i]) for i in range(3)]
+        chains = free_body_chains(tree.nodes)
+        self.first_chain = chains[0]
+        """The sliding frames of the first free base."""
+        first_q = chains[0][0].qs.start
+        start = ArenaOffset(origin.arena, origin.row + first_q)
+        initial = [float(model.qpos0[first_q + i]) for i in range(3)]
         self.initial_origin = initial if has_islands else None
         """Initial coordinates of the first body, the origin if islands are not to depend on each other; else None."""
         self.present_origin = None
         """Where the position of the first body that is present is found, the origin if bodies can be absent."""
         if settings.presence:
-            chains = free_body_chains(tree.nodes)
             self.present_origin = start = origin_of_first_present(ctx, chains, initial=has_islands)
         self.copies = []
         for group in groups:
@@ -136,6 +144,8 @@ class _FreeBodies:
         write = partial(_write_contact_inputs, self)
         for group, active in zip(self.copies, lists or [None] * len(self.copies), strict=True):
             group.trace_loop(self.ctx.tracer, "contact inputs of bodies", write, widths, active)
+        if self.articulated is not None:
+            self.articulated.compute_contact_inputs(self.origin(self.ctx, "qpos"), self.poses)
 
     def integrate(self, lists: Sequence[ArenaOffset] | None = None) -> None:
         """Trace the loop that computes the next state, given the constraint forces."""
@@ -151,8 +161,9 @@ class _FreeBodies:
             source, first = (SCRATCH, self.present_origin.row) if ctx is self.ctx else (array, 0)
             return [ctx.tracer.read(source, first + i) for i in range(3)]
         if self.initial_origin is not None:
-            return origin_of_chain(self.tree.nodes[:3], self.initial_origin)
-        return origin_of_chain(self.tree.nodes[:3], [ctx.tracer.read(array, i) for i in range(3)])
+            return origin_of_chain(self.first_chain, self.initial_origin)
+        first = self.first_chain[0].qs.start if array == "qpos" else 0
+        return origin_of_chain(self.first_chain, [ctx.tracer.read(array, first + i) for i in range(3)])
 
     def build(self) -> Program:
         """The traced program."""
@@ -171,8 +182,10 @@ def trace_free_body_step(model: Model, settings: Settings, array_offsets: Mappin
     else:
         present = bodies.list_present()
         bodies.compute_contact_inputs(present)
-        _solve_contacts(bodies, *_detect_contacts(bodies))
+        solution = _solve_contacts(bodies, *_detect_contacts(bodies))
         bodies.integrate(present)
+        if bodies.articulated is not None:
+            bodies.articulated.integrate(solution)
     return bodies.build()
 
 
@@ -191,9 +204,9 @@ def _trace_step_of_awake_bodies(bodies: _FreeBodies) -> None:
         awake = [sleep.list_awake_of(group) for group in bodies.trees_of_copies]
         bodies.compute_contact_inputs(awake)
         islands.find()
-        ctx.active_nodes = sleep.awake_bodies
+        ctx.active_nodes = ctx.active_bodies = sleep.awake_bodies
         _solve_contacts(bodies, slots, islands, has_islands=True)
-        ctx.active_nodes = None
+        ctx.active_nodes = ctx.active_bodies = None
         bodies.integrate(awake)
         sleep.put_to_sleep(islands.islands)
 
@@ -314,6 +327,7 @@ def _solve_contacts(
     `has_islands` tells that the islands were found; they are found here otherwise if there are contacts.
     """
     ctx, arrays, trees, poses = bodies.ctx, bodies.arrays, bodies.trees, bodies.poses
+    articulated = bodies.articulated
     zero_twist = Twist(ZERO, ZERO)
     subspace = MotionSubspace([zero_twist] * BODY_DOFS)
     zeros = [0.0] * BODY_DOFS
@@ -323,20 +337,29 @@ def _solve_contacts(
         if not has_islands:
             islands.find()
         about_point = node_values_in(ctx, "axes about points", arrays["body axes about point"], subspace, trees)
+        qacc_smooth = node_values_in(ctx, "unconstrained acceleration", arrays["body acceleration"], zeros, trees)
+        subspaces = node_values_in(ctx, "motion axes", arrays["body axes"], subspace, trees)
+        rows, matrix, factors = ConstraintRows(ctx, []), None, None
+        if articulated is not None:
+            articulated.add_to_inputs(slots, arrays["body point"], about_point, subspaces, qacc_smooth)
+            assert articulated.rows is not None
+            rows, matrix, factors = articulated.rows, articulated.step.mass_matrix, articulated.step.mass_factors
         return SolverInputs(
-            rows=ConstraintRows(ctx, []),
-            mass_matrix=BodyMassMatrix(ctx, arrays["body mass"], mass),  # type: ignore[arg-type]
-            mass_factors=BodyFactors(arrays["body inverse pivots"]),  # type: ignore[arg-type]
-            qacc_smooth=node_values_in(ctx, "unconstrained acceleration", arrays["body acceleration"], zeros, trees),
-            motion_subspaces=node_values_in(ctx, "motion axes", arrays["body axes"], subspace, trees),
+            rows=rows,
+            mass_matrix=BodyMassMatrix(ctx, arrays["body mass"], mass, matrix),  # type: ignore[arg-type]
+            mass_factors=BodyFactors(arrays["body inverse pivots"], factors),  # type: ignore[arg-type]
+            qacc_smooth=qacc_smooth,
+            motion_subspaces=subspaces,
             shifted_world_poses=poses,
             references=(arrays["body point"], about_point),
             body_islands=islands,
         )
 
-    state = KinematicState(ctx, *[None] * 5)  # type: ignore[arg-type]  # no rows depend on it
-    solution = solve_constraints(ctx, [], state, slots, make_inputs, lambda _: None)
+    blocks, state = [], KinematicState(ctx, *[None] * 5)  # type: ignore[arg-type]  # no rows depend on it
+    if articulated is not None:
+        blocks, state = articulated.step.constraint_blocks, articulated.step.kinematic_state
+    solution = solve_constraints(ctx, blocks, state, slots, make_inputs, lambda _: None)
     result = node_values_in(ctx, "forces of bodies", bodies.forces, zeros, trees)
     copy: Callable[..., None] = lambda node: result.put(node.ref, solution.qfrc_constraint[node.ref])  # noqa: E731
-    ctx.for_each_frame("constraint forces of bodies", copy)
+    ctx.for_each_body("constraint forces of bodies", copy)
     return solution

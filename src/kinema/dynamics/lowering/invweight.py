@@ -20,6 +20,7 @@ from ..collision.contact_buffer_specs import ContactBufferSpec, plan_contact_buf
 from ..collision.pair_parameters import INVWEIGHT_COLUMNS, stiffness_limit
 from ..constraints.constraint_kinds import blocks_by_kind
 from ..constraints.rows import block_key
+from ..free_bodies import articulated_frames
 from ..model_variants import INVWEIGHT_PARAMETERS
 from ..pipeline import compute
 from ..rigid.kinematics import motion_subspace, twist_at_point
@@ -128,10 +129,30 @@ def compute_inverse_inertias(
         program_cache: traced programs by settings, reused and extended.
     """
     program_cache = {} if program_cache is None else program_cache
-    n, (columns,) = model.n_dofs, {array.shape[1] for array in arrays.values()}
+    (columns,) = {array.shape[1] for array in arrays.values()}
     is_of_model = columns == 1 and set(arrays) == {"qpos"}
-    if model.has_pair_rules and is_of_model and (found := inverse_inertias_of_free_bodies(model)) is not None:
+    if not (model.has_pair_rules and is_of_model):
+        return _interpreted_inverse_inertias(model, settings, arrays, program_cache, None)
+    found, frames = inverse_inertias_of_free_bodies(model), articulated_frames(model)
+    if found is None:
+        return _interpreted_inverse_inertias(model, settings, arrays, program_cache, None)
+    if not frames:
         return found
+    others = _interpreted_inverse_inertias(model, settings, arrays, program_cache, frames)
+    is_articulated = np.isin(model.dofs.frame_idx, frames)
+    dof_values = np.where(is_articulated, others.dof, found.dof)
+    return InverseInertias([*found.trees, *others.trees], dof_values, {**found.link, **others.link})
+
+
+def _interpreted_inverse_inertias(
+    model: Model,
+    settings: Settings,
+    arrays: Mapping[str, Array],
+    program_cache: dict[Settings, Program],
+    frames: Sequence[int] | None,
+) -> InverseInertias:
+    """Inverse inertias of the trees with the given frames, None for all, by interpreting a traced program."""
+    n, (columns,) = model.n_dofs, {array.shape[1] for array in arrays.values()}
     equalities, geoms, pairs = model.equalities, model.geoms, model.pairs
     ends = (equalities.link_a, equalities.link_b, geoms.link_idx[pairs.geom_a], geoms.link_idx[pairs.geom_b])
     if model.has_pair_rules:
@@ -139,9 +160,13 @@ def compute_inverse_inertias(
     links = sorted({int(x) for indices in ends for x in np.unique(indices).tolist() if x >= 0})
     trees, tree_of_frame = _tree_dofs(model), tree_index_of_frames(model)
     frames_of_links = dynamic_frames(model, model.links.frame_idx)
+    inverted = range(len(trees))
+    if frames is not None:
+        links = [x for x in links if int(frames_of_links[x]) in set(frames)]
+        inverted = sorted({tree_of_frame[frame] for frame in frames})
     moving_links = [x for x in links if frames_of_links[x] != WORLD]
     first_dofs = np.zeros(n, np.intp)
-    row_length = max((int(np.ptp(dofs)) + 1 for dofs in trees if len(dofs)), default=1)
+    row_length = max((int(np.ptp(trees[i])) + 1 for i in inverted if len(trees[i])), default=1)
     for dofs in trees:
         first_dofs[dofs] = dofs.min(initial=n)
 
@@ -171,7 +196,7 @@ def compute_inverse_inertias(
     outputs |= dict.fromkeys(("angular", "linear", "origin"), (ElementKind.DOF, 3))
     if settings not in program_cache:
         program_cache[settings] = trace_looped_program(
-            model, settings, trace, named_array_offsets(settings, outputs), outputs
+            model, settings, trace, named_array_offsets(settings, outputs), outputs, frames
         )
     memory = {name: np.array(x, np.float64) for name, x in arrays.items()} | {"vel": np.zeros((n, columns))}
     memory |= {name: np.repeat(x[:, None], columns, 1) for name, x in initial_kinematic_arrays(model).items()}
@@ -182,10 +207,39 @@ def compute_inverse_inertias(
     else:
         interpret_in_place(program_cache[settings], memory, {})
     inertia = memory["inertia"].T.reshape(columns, n, row_length)
-    inverses = [_invert_inertia(inertia[:, dofs[:, None], dofs - dofs.min(initial=n)]) for dofs in trees]
+    inverses = {i: _invert_inertia(inertia[:, trees[i][:, None], trees[i] - trees[i].min(initial=n)]) for i in inverted}
     link_values: dict[int, Array] = {x: np.zeros((columns, 2)) for x in (-1, *links)}
+    link_values |= _inverse_inertias_of_links(model, moving_links, memory, trees, inverses)
+    dof_values = np.zeros((columns, n))
+    for i, inverse in inverses.items():
+        dof_values[:, trees[i]] = np.diagonal(inverse, axis1=1, axis2=2)
+    for link in np.flatnonzero(model.links.is_simple_slider).tolist():
+        inverse_mass = 1.0 / np.maximum(memory["mass"][link], MIN_VALUE)
+        dof_values[:, model.links.dof_start[link] : model.links.dof_end[link]] = inverse_mass[:, None]
+        link_values[link] = np.stack([inverse_mass, np.zeros(columns)], axis=1)
+    return InverseInertias([(trees[i], inverse) for i, inverse in inverses.items()], dof_values, link_values)
+
+
+def _inverse_inertias_of_links(
+    model: Model,
+    links: Sequence[int],
+    memory: Mapping[str, Array],
+    trees: Sequence[npt.NDArray[np.intp]],
+    inverses: Mapping[int, Array],
+) -> dict[int, Array]:
+    """Mean translational and rotational diagonals of J M^-1 J^T of moving links, given motion axes and centres of mass.
+
+    Args:
+        model: the model.
+        links: the links.
+        memory: outputs of the program of `_interpreted_inverse_inertias`.
+        trees: dofs of each tree.
+        inverses: inverse mass matrix of the trees of the links.
+    """
+    n, result, tree_of_frame = model.n_dofs, dict[int, Array](), tree_index_of_frames(model)
+    columns = memory["angular"].shape[1]
     angular, linear, origin = (memory[name].T.reshape(columns, n, 3) for name in ("angular", "linear", "origin"))
-    for link in moving_links:
+    for link in links:
         frame = int(model.links.frame_idx[link])
         dofs = trees[tree_of_frame[frame]]
         is_ancestor = np.isin(model.dofs.frame_idx[dofs], ancestor_frames(model, frame))[:, None]
@@ -193,15 +247,8 @@ def compute_inverse_inertias(
         axes_at_center = linear[:, dofs] + np.cross(angular[:, dofs], arm)
         tree_jacobian = (np.concatenate([axes_at_center, angular[:, dofs]], axis=2) * is_ancestor).swapaxes(1, 2)
         diagonal = (reproducible_product(tree_jacobian, inverses[tree_of_frame[frame]]) * tree_jacobian).sum(axis=2)
-        link_values[link] = np.stack([diagonal[:, :3].mean(axis=1), diagonal[:, 3:].mean(axis=1)], axis=1)
-    dof_values = np.zeros((columns, n))
-    for dofs, inverse in zip(trees, inverses, strict=True):
-        dof_values[:, dofs] = np.diagonal(inverse, axis1=1, axis2=2)
-    for link in np.flatnonzero(model.links.is_simple_slider).tolist():
-        inverse_mass = 1.0 / np.maximum(memory["mass"][link], MIN_VALUE)
-        dof_values[:, model.links.dof_start[link] : model.links.dof_end[link]] = inverse_mass[:, None]
-        link_values[link] = np.stack([inverse_mass, np.zeros(columns)], axis=1)
-    return InverseInertias(list(zip(trees, inverses, strict=True)), dof_values, link_values)
+        result[link] = np.stack([diagonal[:, :3].mean(axis=1), diagonal[:, 3:].mean(axis=1)], axis=1)
+    return result
 
 
 def inverse_inertias_of_free_bodies(model: Model) -> InverseInertias | None:
@@ -282,6 +329,7 @@ class ConstraintInvweights:
                     (
                         (reproducible_product(m[None, None, d], inverse)[:, 0] * m[d]).sum(axis=1)
                         for d, inverse in inverse_inertias.trees
+                        if m[d].any()
                     ),
                     np.zeros(n_columns),
                 )

@@ -33,6 +33,7 @@ def trace_looped_program(
     trace_function: TraceFunction,
     array_offsets: Mapping[str, ArenaOffset],
     outputs: OutputSpecs | None = None,
+    frames: Sequence[int] | None = None,
 ) -> Program:
     """Trace a function on a model as a program with loops over frames, links, transmissions and constraints.
 
@@ -42,10 +43,11 @@ def trace_looped_program(
         trace_function: traces the algorithm.
         array_offsets: offset of each array in its arena.
         outputs: arrays that the function writes in addition to the arrays of a step.
+        frames: frames of whole trees that the program is restricted to; None for all.
     """
     # the prefix keeps the names of local arrays distinct
     tracer = Tracer("table ", differentiable=settings.differentiable)
-    ctx = TraceContext(model, settings, array_offsets, tracer, build_tree(model), outputs=outputs)
+    ctx = TraceContext(model, settings, array_offsets, tracer, build_tree(model), frames, outputs=outputs)
     trace_function(ctx)
     return tracer.build(
         n_scratch=ctx.n_scratch, allocation_starts=ctx.allocation_starts, oversized_lists=ctx.oversized_lists
@@ -80,12 +82,16 @@ def interpret_outputs(
     trace_function: TraceFunction,
     outputs: OutputSpecs,
     *states: Mapping[str, Sequence[float] | Array],
+    frames: Sequence[int] | None = None,
 ) -> list[dict[str, Array]]:
     """Trace a function and interpret the program in Python for each of some states; returns its output arrays by name.
 
-    Outputs are truncated after the last value that was written.
+    Outputs are truncated after the last value that was written. `frames` are frames of whole trees that the program is
+    restricted to; None for all.
     """
-    program = trace_looped_program(model, settings, trace_function, named_array_offsets(settings, outputs), outputs)
+    program = trace_looped_program(
+        model, settings, trace_function, named_array_offsets(settings, outputs), outputs, frames
+    )
     kinematic = initial_kinematic_arrays(model)
     return [_interpret_state(model, program, outputs, {**kinematic, **arrays}) for arrays in states]
 

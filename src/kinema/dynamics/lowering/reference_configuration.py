@@ -28,15 +28,20 @@ from .program_tracing import interpret_outputs
 
 
 def compute_mass_matrix_conditioning(
-    model: Model, *configurations: Sequence[float] | Array
+    model: Model, *configurations: Sequence[float] | Array, frames: Sequence[int] | None = None
 ) -> list[MassMatrixConditioning]:
-    """Diagonal and pivots of the mass matrix at each given configuration, by interpreting a traced program."""
+    """Diagonal and pivots of the mass matrix at each given configuration, by interpreting a traced program.
+
+    `frames` are the frames of the trees that they are computed for; None for all.
+    """
 
     def trace(ctx: TraceContext) -> None:
         write_joint_inertias(ctx, poses_in_parents(ctx), MIN_INERTIA_RATIO)
 
     outputs = {"locked_inertia": (ElementKind.DOF, 1), "free_inertia": (ElementKind.DOF, 1)}
-    results = interpret_outputs(model, Settings(), trace, outputs, *({"qpos": q} for q in configurations))
+    results = interpret_outputs(
+        model, Settings(), trace, outputs, *({"qpos": q} for q in configurations), frames=frames
+    )
     return [
         MassMatrixConditioning(arrays["locked_inertia"].tolist(), arrays["free_inertia"].tolist()) for arrays in results
     ]
@@ -171,11 +176,15 @@ def reference_link_poses(model: Model) -> tuple[Array, Array]:
     return found["pos"].reshape(n_links, 3), found["quat"].reshape(n_links, 4)
 
 
-def perturbed_configuration(model: Model) -> list[float]:
-    """Configuration near qpos0 in which no joint axes are parallel by coincidence (deterministic perturbation)."""
+def perturbed_configuration(model: Model, frames: Sequence[int] | None = None) -> list[float]:
+    """Configuration near qpos0 in which no joint axes are parallel by coincidence (deterministic perturbation).
+
+    `frames` are the frames that are moved; None for all.
+    """
     shift = [0.4 * sine_cosine(1.7 * i + 0.3)[1] for i in range(model.n_dofs)]
     q = [float(x) for x in model.qpos0]
-    for node in build_tree(model).nodes:
+    nodes = build_tree(model).nodes
+    for node in nodes if frames is None else [nodes[frame] for frame in frames]:
         coordinates = integrate_coordinates(node, [q[i] for i in node.qs], [shift[d] for d in node.dofs])
         for i, x in zip(node.qs, coordinates, strict=True):
             q[i] = float(x)  # type: ignore[arg-type]

@@ -1,13 +1,17 @@
-"""Islands of free bodies in contact: connected components by union-find, and a loop that solves one after the other.
+"""Islands of bodies in contact: connected components by union-find, and a loop that solves one after the other.
 
 Solved by itself, an island takes its own step lengths and number of iterations: its result does not depend on other
 islands, bit for bit, and a body that lies on the ground by itself takes a single iteration of conjugate gradients.
 Bodies and pairs in contact are sorted by island (counting sort); loops of the solver visit those of one island.
+All articulated trees count as one body, the last one, which is always solved, as limits and other constraint rows may
+be active; loops over their frames are skipped for other islands.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+
+import numpy as np
 
 from kinema import ir
 from kinema.ir import SCRATCH, ArenaOffset, IterationContext, Tracer, Value
@@ -17,22 +21,34 @@ from ..collision.contact_buffers import ContactBufferFilter
 from ..collision.contact_slots import ContactSlots, PairLoop
 from ..tree.joined_columns import RecordRange
 from ..tree.loop_context import tree_index_of_frames
-from ..tree.per_tree import PerTreeArray
+from ..tree.per_tree import PerFrameArray, PerTreeArray
 from ..tree.trace_context import TraceContext
 
 
 class BodyIslands:
-    """Islands of the bodies of a context with one node per body, in the order of the trees."""
+    """Islands of the bodies of a context whose nodes are free bodies, then frames of articulated trees."""
 
     def __init__(self, ctx: TraceContext, slots: ContactSlots) -> None:
-        self.ctx, self.slots, self.n_bodies = ctx, slots, len(ctx.nodes)
-        trees = tree_index_of_frames(ctx.model)
-        assert [trees[node.index] for node in ctx.nodes] == list(range(self.n_bodies)), "a node is a tree"
-        self.islands = PerTreeArray(ctx)
+        self.ctx, self.slots, self.articulated = ctx, slots, ctx.articulated
+        frames = [node.index for node in ctx.body_nodes]
+        self.n_free = len(frames)
+        self.n_bodies = self.n_free + (self.articulated is not None)
+        self._body_of_frame = np.full(ctx.model.n_frames, self.n_free)
+        self._body_of_frame[frames] = np.arange(self.n_free)
+        if self.articulated is None:
+            trees = tree_index_of_frames(ctx.model)
+            assert [trees[frame] for frame in frames] == list(range(self.n_free)), "a node is a tree"
+        self.islands = self._array()
         """Island of each body: the smallest index of its bodies."""
-        self._in_contact, self._numbers = PerTreeArray(ctx), PerTreeArray(ctx)
+        self._in_contact, self._numbers = self._array(), self._array()
         """Whether a body is in contact, and the number of the island among those in contact, at its first body."""
         self._n_islands = ctx.allocate(1)
+
+    def _array(self) -> PerTreeArray | PerFrameArray:
+        """A scalar per body."""
+        if self.articulated is None:
+            return PerTreeArray(self.ctx)
+        return PerFrameArray(self.ctx, 1, self._body_of_frame, self.n_bodies)
 
     # ---------------------------------------------------------------------------------------------------------- finding
 
@@ -66,6 +82,8 @@ class BodyIslands:
         loops = self.slots.loops(extra={**arrays, "islands": self.islands.start})
         self.slots.for_each_active_buffer("join islands", join, loops)
         tracer.write(SCRATCH, [0.0], self._n_islands.row)
+        if self.articulated is not None:
+            tracer.write(SCRATCH, [1.0], self._in_contact.start.row + self.n_free)
 
         def number(body: Value) -> None:
             root = tracer.read(SCRATCH, islands, tracer.read(SCRATCH, islands, body))
@@ -77,7 +95,7 @@ class BodyIslands:
 
         tracer.counted_loop("numbers of islands", n, number)
 
-    def _arrays_of_bodies(self) -> dict[str, PerTreeArray]:
+    def _arrays_of_bodies(self) -> dict[str, PerTreeArray | PerFrameArray]:
         return {"island": self.islands, "in contact": self._in_contact}
 
     # ---------------------------------------------------------------------------------------------------------- solving
@@ -88,32 +106,53 @@ class BodyIslands:
         Afterwards loops visit the nodes and pairs that they did before.
         """
         ctx, tracer = self.ctx, self.ctx.tracer
-        bodies, active, bounds = self._sort_bodies(), ctx.allocate(self.n_bodies + 1), ctx.allocate(2)
+        bodies, bounds = self._sort_bodies(), ctx.allocate(2)
+        n_frames = len(ctx.nodes) - self.n_free
+        active, nodes = (ctx.allocate(n + 1) for n in (self.n_free, len(ctx.nodes) if n_frames else 0))
+        is_articulated = ctx.allocate(1)
         lists = [self._sort_pairs(loop) for loop in self.slots.loops()]
 
         def visit(island: Value) -> None:
             for sorting in (bodies, *lists):
                 first, end = (tracer.read(SCRATCH, sorting.starts.row + i, island) for i in range(2))
                 tracer.write(SCRATCH, [first, end - first], (bounds if sorting is bodies else sorting.bounds).row)
-            count = tracer.read(SCRATCH, bodies.starts.row + 1, island) - tracer.read(
-                SCRATCH, bodies.starts.row, island
-            )
+            first, end = (tracer.read(SCRATCH, bodies.starts.row + i, island) for i in range(2))
+            count: Value = end - first
+            has_trees: Value = 0.0
+            if n_frames:
+                last = tracer.read(SCRATCH, bodies.order.row, end - 1.0)
+                has_trees = ir.select(self.n_free - 0.5, last, 1.0, 0.0)
+                count = count - has_trees
+                tracer.write(SCRATCH, [has_trees], is_articulated.row)
+                tracer.write(SCRATCH, [count + has_trees * float(n_frames)], nodes.row)
             tracer.write(SCRATCH, [count], active.row)
 
             def list_body(i: Value) -> None:
                 body = tracer.read(SCRATCH, bodies.order.row, tracer.read(SCRATCH, bounds.row) + i)
-                tracer.write(SCRATCH, [body], active.row + 1, i)
+                for target in (active, nodes) if n_frames else (active,):
+                    tracer.write(SCRATCH, [body], target.row + 1, i)
+
+            def list_frame(i: Value) -> None:
+                tracer.write(SCRATCH, [float(self.n_free) + i], nodes.row + 1, tracer.read(SCRATCH, active.row) + i)
 
             tracer.counted_loop("bodies of the island", count, list_body)
+            if n_frames:
+                tracer.counted_loop("frames of the island", float(n_frames) * has_trees, list_frame)
             solve()
 
-        before, self.ctx.active_nodes = self.ctx.active_nodes, active
+        before = ctx.active_nodes, ctx.active_bodies
+        ctx.active_nodes, ctx.active_bodies = nodes if n_frames else active, active
+        if self.articulated is not None:
+            self.articulated.run_condition = is_articulated
         self.slots.selected = {
             loop.pool.pairs[loop.involves_world].offset: RecordRange(sorting.order, sorting.bounds)
             for loop, sorting in zip(self.slots.loops(), lists, strict=True)
         }
         tracer.counted_loop(name, tracer.read(SCRATCH, self._n_islands.row), visit)
-        self.ctx.active_nodes, self.slots.selected = before, {}
+        ctx.active_nodes, ctx.active_bodies = before
+        if self.articulated is not None:
+            self.articulated.run_condition = None
+        self.slots.selected = {}
 
     def _sort_bodies(self) -> _Sorting:
         """Trace the counting sort of the bodies in contact by the number of their island."""

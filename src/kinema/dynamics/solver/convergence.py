@@ -6,7 +6,7 @@ compared with the forces of all trees only; hence the test per tree.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from kinema import ir
 from kinema.ir import SCRATCH, ArenaOffset, IterationContext, LoopIteration, Value
@@ -38,7 +38,9 @@ def write_smooth_motion_work(
     ctx.tracer.write(SCRATCH, [0.0], target.row)
     if isinstance(mass_factors, BodyFactors):
         _sum_work_of_bodies(ctx, mass_factors, qacc_smooth, target)
-        return
+        if mass_factors.articulated is None:
+            return
+        ctx, mass_factors = ctx.articulated, mass_factors.articulated
     accelerations = ctx.dof_offsets(qacc_smooth)
     rows = [
         LoopIteration(
@@ -64,14 +66,16 @@ def _sum_work_of_bodies(
     ctx: TraceContext, mass_factors: BodyFactors, qacc_smooth: JointVector, target: ArenaOffset
 ) -> None:
     """Sum the work scale over the active free bodies."""
-    rows = frame_rows(ctx, ctx.nodes, {"inverse pivots": mass_factors.inverse_pivots, "work": target})
+    if not ctx.body_nodes:
+        return
+    rows = frame_rows(ctx, ctx.body_nodes, {"inverse pivots": mass_factors.inverse_pivots, "work": target})
 
     def add(iteration: IterationContext) -> None:
         accelerations = qacc_smooth[ctx.frame_of_iteration(iteration).ref]
         terms = [x * x / iteration.read("inverse pivots", i) for i, x in enumerate(accelerations)]
         iteration.write("work", [iteration.read("work") + sum_values(terms)])
 
-    ctx.for_each("work of unconstrained motion", rows, add, ctx.active_nodes)
+    ctx.for_each("work of unconstrained motion", rows, add, ctx.active_bodies)
 
 
 def made_progress(cost_decreases: Sequence[Value], work: Value, tolerance: float) -> Value:
@@ -118,7 +122,7 @@ class TreeConvergence:
 
     def count_unconverged(self, gradient: JointVector, forces: JointVector, tolerance: Value) -> Value:
         """Return the number of trees whose gradient norm exceeds `tolerance` times their force norm plus rounding."""
-        ctx, tracer, sums = self.ctx, self.ctx.tracer, self._sums
+        ctx, tracer = self.ctx, self.ctx.tracer
         for offset, value in (
             (self._squared_tolerance, tolerance * tolerance),
             (self._total_squared_force, 0.0),
@@ -128,36 +132,8 @@ class TreeConvergence:
         tracer.new_basic_block()  # so that later code reads the new values
         if ctx.make_frame_table is not None:
             return self._count_unconverged_bodies(gradient, forces)
-        for_each_tree(
-            ctx,
-            "clear norms of trees",
-            lambda t: {"sums": sums.offset_of(t)},
-            lambda iteration: iteration.write("sums", [0.0] * 2),
-        )
-        rows = frame_rows(ctx, ctx.nodes, {"sums": sums, "total": self._total_squared_force})
-
-        def add_squares(iteration: IterationContext) -> None:
-            ref = ctx.frame_of_iteration(iteration).ref
-            squares = [dot(x[ref], x[ref]) for x in (gradient, forces)]
-            iteration.write("sums", [a + b for a, b in zip(iteration.read_array("sums", 2), squares, strict=True)])
-            iteration.write("total", [iteration.read("total") + squares[1]])
-
-        def compare(iteration: IterationContext) -> None:
-            squared_gradient, squared_force = iteration.read_array("sums", 2)
-            bound = iteration.read("squared tolerance") * squared_force + ROUNDING_TOLERANCE**2 * iteration.read(
-                "total"
-            )
-            iteration.write(
-                "n_unconverged", [iteration.read("n_unconverged") + ir.select(bound, squared_gradient, 1.0, 0.0)]
-            )
-
-        ctx.for_each("gradient and force norms of trees", rows, add_squares, ctx.active_nodes)
-        offsets = {
-            "squared tolerance": self._squared_tolerance,
-            "total": self._total_squared_force,
-            "n_unconverged": self._n_unconverged,
-        }
-        for_each_tree(ctx, "unconverged trees", lambda t: {"sums": sums.offset_of(t), **offsets}, compare)
+        self._sum_squares_of_trees(ctx, gradient, forces)
+        self._compare_trees(ctx)
         n_unconverged = tracer.read(SCRATCH, self._n_unconverged.row)
         if not ctx.settings.presence:
             return n_unconverged
@@ -172,14 +148,51 @@ class TreeConvergence:
         )
         return ir.select(1.5, tracer.read(SCRATCH, total.row), n_unconverged, 0.0)
 
-    def _count_unconverged_bodies(self, gradient: JointVector, forces: JointVector) -> Value:
-        """Count the active free bodies, one node each, that are not converged."""
-        ctx, tracer = self.ctx, self.ctx.tracer
-        offsets = {
+    def _sum_squares_of_trees(self, ctx: TraceContext, gradient: JointVector, forces: JointVector) -> None:
+        """Sum the squared gradient and forces of each tree of a context, and add the forces to the total."""
+        sums = self._sums
+        for_each_tree(
+            ctx,
+            "clear norms of trees",
+            lambda t: {"sums": sums.offset_of(t)},
+            lambda iteration: iteration.write("sums", [0.0] * 2),
+        )
+        rows = frame_rows(ctx, ctx.nodes, {"sums": sums, "total": self._total_squared_force})
+
+        def add_squares(iteration: IterationContext) -> None:
+            ref = ctx.frame_of_iteration(iteration).ref
+            squares = [dot(x[ref], x[ref]) for x in (gradient, forces)]
+            iteration.write("sums", [a + b for a, b in zip(iteration.read_array("sums", 2), squares, strict=True)])
+            iteration.write("total", [iteration.read("total") + squares[1]])
+
+        ctx.for_each("gradient and force norms of trees", rows, add_squares, ctx.active_nodes)
+
+    def _compare_trees(self, ctx: TraceContext) -> None:
+        """Count the trees of a context that are not converged, given their sums."""
+
+        def compare(iteration: IterationContext) -> None:
+            squared_gradient, squared_force = iteration.read_array("sums", 2)
+            bound = iteration.read("squared tolerance") * squared_force + ROUNDING_TOLERANCE**2 * iteration.read(
+                "total"
+            )
+            iteration.write(
+                "n_unconverged", [iteration.read("n_unconverged") + ir.select(bound, squared_gradient, 1.0, 0.0)]
+            )
+
+        offsets = self._offsets()
+        for_each_tree(ctx, "unconverged trees", lambda t: {"sums": self._sums.offset_of(t), **offsets}, compare)
+
+    def _offsets(self) -> dict[str, ArenaOffset]:
+        """Scalars that loops over trees read and write."""
+        return {
             "squared tolerance": self._squared_tolerance,
             "total": self._total_squared_force,
             "n_unconverged": self._n_unconverged,
         }
+
+    def _count_unconverged_bodies(self, gradient: JointVector, forces: JointVector) -> Value:
+        """Count the active free bodies, one node each, and articulated trees that are not converged."""
+        ctx, tracer, offsets = self.ctx, self.ctx.tracer, self._offsets()
 
         def add_force(iteration: IterationContext) -> None:
             force = forces[ctx.frame_of_iteration(iteration).ref]
@@ -194,6 +207,14 @@ class TreeConvergence:
             unconverged = ir.select(bound, squared_gradient, 1.0, 0.0)
             iteration.write("n_unconverged", [iteration.read("n_unconverged") + unconverged])
 
-        ctx.for_each("squared forces of bodies", frame_rows(ctx, ctx.nodes, offsets), add_force, ctx.active_nodes)
-        ctx.for_each("unconverged bodies", frame_rows(ctx, ctx.nodes, offsets), compare, ctx.active_nodes)
+        def for_each_body(name: str, body: Callable[[IterationContext], None]) -> None:
+            if ctx.body_nodes:
+                ctx.for_each(name, frame_rows(ctx, ctx.body_nodes, offsets), body, ctx.active_bodies)
+
+        for_each_body("squared forces of bodies", add_force)
+        if ctx.articulated is not None:
+            self._sum_squares_of_trees(ctx.articulated, gradient, forces)
+        for_each_body("unconverged bodies", compare)
+        if ctx.articulated is not None:
+            self._compare_trees(ctx.articulated)
         return tracer.read(SCRATCH, self._n_unconverged.row)

@@ -29,14 +29,23 @@ from ..constraints.contact_jacobian import (
     sum_spatial_hessians,
     unflatten_twist,
 )
-from ..tree.body_context import BODY_DOFS, LOWER_TRIANGLE, BodyMassMatrix, multiply_packed, node_values_in
-from ..tree.kinematic_tree import WORLD, NodeRefs, NodeType, frame_ref
+from ..free_bodies import articulated_trees
+from ..tree.body_context import (
+    BODY_DOFS,
+    LOWER_TRIANGLE,
+    BodyFactors,
+    BodyMassMatrix,
+    multiply_packed,
+    node_values_in,
+)
+from ..tree.kinematic_tree import WORLD, Ints, NodeRefs, NodeType, frame_ref
 from ..tree.loop_context import tree_index_of_frames
 from ..tree.node_tables import NodeColumns
-from ..tree.node_values import NodeValues
-from ..tree.per_tree import PerTreeArray
+from ..tree.node_values import NodeValues, flatten
+from ..tree.per_tree import PerFrameArray, PerTreeArray
 from ..tree.trace_context import TraceContext
 from ..vector_math import ZERO, dot, sub, sum_values
+from .articulated_system import ArticulatedInputs, ArticulatedSystem
 from .newton import TINY, SearchDirection
 from .objective import JointVector, ThreadObjective
 
@@ -47,16 +56,26 @@ CG_TOLERANCES_SINGLE, CG_TOLERANCES_DOUBLE = (3e-3, 1e-5), (1e-10, 1e-12)
 preconditioner, by precision."""
 MAX_CG_ITERATIONS = 200
 """Maximum number of iterations for one direction."""
+BodyArray = PerTreeArray | PerFrameArray | ArenaOffset
+"""Array of loops over bodies: by tree, by body or link, or common to all."""
 
 
 def fits_newton_cg(objective: ThreadObjective) -> bool:
-    """Whether Newton-CG applies: many free bodies, contacts and no other constraints, all trees solved together."""
+    """Whether Newton-CG applies, with all trees solved together.
+
+    With rules of collision always; with a table of pairs for many free bodies, contacts and no other constraints.
+    """
     ctx, contacts = objective.ctx, objective.contacts
-    if contacts is None or objective.rows.blocks or ctx.idle_flags is not None or ctx.tracer.in_warp_region:
+    if contacts is None or ctx.idle_flags is not None or ctx.tracer.in_warp_region:
         return False
-    if ctx.model.has_pair_rules:  # free bodies only (`supports_pair_rules`)
+    if ctx.model.has_pair_rules:
         return True
-    if ctx.settings.differentiable or ctx.settings.noslip_iterations or len(ctx.trees) < MIN_BODIES:
+    if (
+        objective.rows.blocks
+        or ctx.settings.differentiable
+        or ctx.settings.noslip_iterations
+        or len(ctx.trees) < MIN_BODIES
+    ):
         return False
     dofs_of_trees = dict.fromkeys(ctx.trees, 0)
     trees = tree_index_of_frames(ctx.model)
@@ -69,6 +88,20 @@ def fits_newton_cg(objective: ThreadObjective) -> bool:
     return frames <= last
 
 
+def _articulated_inputs(objective: ThreadObjective) -> ArticulatedInputs | None:
+    """Articulated trees of a solve; all trees, if nodes are frames and not all trees are free bodies."""
+    ctx, inputs = objective.ctx, objective.inputs
+    if isinstance(inputs.mass_matrix, BodyMassMatrix):
+        assert isinstance(inputs.mass_factors, BodyFactors)
+        matrix, factors = inputs.mass_matrix.articulated, inputs.mass_factors.articulated
+        if matrix is None or factors is None:
+            return None
+        return ArticulatedInputs(ctx.articulated, matrix, factors, objective.rows)
+    if not ctx.model.has_pair_rules or not articulated_trees(ctx.model).any():
+        return None
+    return ArticulatedInputs(ctx, inputs.mass_matrix, inputs.mass_factors, objective.rows)
+
+
 def _last_frames(ctx: TraceContext) -> list[int]:
     """Last frame of each tree of the context."""
     trees = tree_index_of_frames(ctx.model)
@@ -76,7 +109,7 @@ def _last_frames(ctx: TraceContext) -> list[int]:
 
 
 class NewtonCGDirection(SearchDirection):
-    """Newton direction of free bodies in contact, by conjugate gradients with a block Jacobi preconditioner."""
+    """Newton direction of bodies in contact, by conjugate gradients with a block Jacobi preconditioner."""
 
     loose_tolerance = 3e-4
     starts_warm = True
@@ -96,13 +129,28 @@ class NewtonCGDirection(SearchDirection):
         self._has_body_nodes = isinstance(matrix, BodyMassMatrix)
         self.mass = matrix.entries if isinstance(matrix, BodyMassMatrix) else PerTreeArray(ctx, n_entries)
         """Mass matrix, by tree."""
-        self.axes = PerTreeArray(ctx, 0 if self._has_body_nodes else BODY_DOFS * 6)
-        """Motion axes about the reference point, by tree; unused if each body is a node."""
-        self.x, self.residual, self.p, self.product = (PerTreeArray(ctx, BODY_DOFS) for _ in range(4))
+        articulated = _articulated_inputs(objective)
+        links = [] if articulated is None else [node.index for node in articulated.ctx.nodes]
+        self._last = [frame for frame in _last_frames(ctx) if frame not in set(links)]
+        """Last frame of each free body."""
+        self._has_axes = bool(links) or not self._has_body_nodes
+        """Whether motion axes are in an array; else each row is a node whose motion axes are those of a free joint."""
+        row_of_frame, n_rows = np.full(ctx.model.n_frames, -1), len(self._last) + len(links)
+        row_of_frame[[*self._last, *links]] = np.arange(n_rows)
+        n_axes = BODY_DOFS * 6 if self._has_axes else 0
+        self.axes, self.p, self.product = (
+            PerFrameArray(ctx, n, row_of_frame, n_rows) for n in (n_axes, BODY_DOFS, BODY_DOFS)
+        )
+        """Motion axes about the reference point, direction, and product with it, by free body or link."""
+        self.x, self.residual = (PerTreeArray(ctx, BODY_DOFS) for _ in range(2))
         self.scalars = ctx.allocate(7)
         """r . z, its first value, p . H p, f . P^-1 f of the constraint forces f, factor of the last direction in the
         next one, step length, and the last r . z."""
-        self._last = _last_frames(ctx)
+        self._articulated = None
+        """Trees that are no free bodies; None without any."""
+        if articulated is not None:
+            of_links = {"axes": self.axes, "p": self.p, "product": self.product}
+            self._articulated = ArticulatedSystem(articulated, self.contacts, of_links, self.scalars)
         self._trees = np.array(tree_index_of_frames(ctx.model))
         self._dofs: dict[int, list[int]] = {tree: [] for tree in ctx.trees}
         """Degrees of freedom of each tree."""
@@ -121,34 +169,36 @@ class NewtonCGDirection(SearchDirection):
     # ------------------------------------------------------------------------------------------------------------ loops
 
     def _for_each_body(
-        self, name: str, body: Callable[[IterationContext], None], arrays: Mapping[str, PerTreeArray | ArenaOffset]
+        self, name: str, body: Callable[[IterationContext], None], arrays: Mapping[str, BodyArray]
     ) -> None:
         """Trace a loop over the free bodies; iterations are bound to the frame of the body."""
+        if not self._last:
+            return
         frames = np.array(self._last)
-        trees = self._trees[frames]
-        columns = {
-            array: offset.column_of(trees)
-            if isinstance(offset, PerTreeArray)
-            else OffsetColumn.repeated(offset, len(frames))
-            for array, offset in {**arrays, "scalars": self.scalars}.items()
-        }
+        columns = {x: self._column_of(offset, frames) for x, offset in {**arrays, "scalars": self.scalars}.items()}
         group = self.ctx.node_columns("body", np.arange(len(frames)), {"": NodeRefs(NodeType.FRAMES, frames)}, columns)
         with self.ctx.without_unrolling():
-            self.ctx.for_each(name, IterationTable([group]), body, self.ctx.active_nodes)
+            self.ctx.for_each(name, IterationTable([group]), body, self.ctx.active_bodies)
+
+    def _column_of(self, array: BodyArray, frames: Ints) -> OffsetColumn:
+        """Offsets of an array for the bodies or links with the given frames."""
+        if isinstance(array, ArenaOffset):
+            return OffsetColumn.repeated(array, len(frames))
+        return array.column_of(frames if isinstance(array, PerFrameArray) else self._trees[frames])
 
     def _for_each_contact_pair(
         self,
         name: str,
         body: Callable[[IterationContext, ContactSpecialization], None],
-        arrays: Mapping[str, PerTreeArray | ArenaOffset],
+        arrays: Mapping[str, BodyArray],
     ) -> None:
-        """Trace a loop over the contact buffers between two bodies, with arrays of both trees as `<name> a` and `b`."""
+        """Trace a loop over the contact buffers between two bodies, with arrays of both as `<name> a` and `b`."""
         buffers, rows = self.contacts.buffers, list[NodeColumns]()
         if isinstance(buffers, ContactSlots):
-            of_sides: dict[str, PerTreeArray | ArenaOffset] = {}
+            of_sides: dict[str, BodyArray] = {}
             for array, offset in arrays.items():
-                is_per_tree = isinstance(offset, PerTreeArray)
-                of_sides |= {f"{array} {side}": offset for side in "ab"} if is_per_tree else {array: offset}
+                is_per_body = not isinstance(offset, ArenaOffset)
+                of_sides |= {f"{array} {side}": offset for side in "ab"} if is_per_body else {array: offset}
             loops = zip(buffers.pools, self._blocks, strict=True)
             pairs = [PairLoop(pool, False, {**of_sides, "block": blocks}) for pool, blocks in loops]
             buffers.for_each_active_buffer(name, body, pairs, ContactBufferFilter.BETWEEN_FRAMES)
@@ -157,10 +207,8 @@ class NewtonCGDirection(SearchDirection):
             rows.append(buffers.table_columns_of(columns))
             for side, refs in zip("ab", columns.frames, strict=True):
                 for array, offset in arrays.items():
-                    if isinstance(offset, PerTreeArray):
-                        rows[-1].set_column(f"{array} {side}", offset.column_of(self._trees[refs.index]))
-                    else:
-                        rows[-1].set_offset(array, offset)
+                    name_of_side = array if isinstance(offset, ArenaOffset) else f"{array} {side}"
+                    rows[-1].set_column(name_of_side, self._column_of(offset, refs.index))
             offsets = [self._blocks[i] for i in columns.iteration_indices]
             rows[-1].set_column("block", OffsetColumn.from_offsets(offsets))
         if rows:
@@ -171,13 +219,23 @@ class NewtonCGDirection(SearchDirection):
     def find_sparsity(self) -> None:
         """Store the mass matrix and the motion axes of each body, unless these are values of a node."""
         ctx, matrix = self.ctx, self.objective.inputs.mass_matrix
-        if self._has_body_nodes:
+        if self._articulated is not None:
+            self._articulated.write_axes()
+        if self._has_body_nodes and self._has_axes:
+            subspaces = self.contacts.motion_subspaces_about_reference
+
+            def store(iteration: IterationContext) -> None:
+                iteration.write("axes", flatten(subspaces[frame_ref("")]))
+
+            self._for_each_body("motion axes of bodies", store, {"axes": self.axes})
+        if self._has_body_nodes or not self._last:
             return
         dofs = self._dofs
         axes = self._axis_places()
         rows = []
-        for tree in ctx.trees:
-            offsets = {"mass": self.mass.offset_of(tree), "axes": self.axes.offset_of(tree)}
+        for frame in self._last:
+            tree = int(self._trees[frame])
+            offsets = {"mass": self.mass.offset_of(tree), "axes": self.axes.offset_of(frame)}
             offsets |= {f"axis {i}": axes[dof] for i, dof in enumerate(self._dofs[tree])}
             for i, j in LOWER_TRIANGLE:
                 offsets[f"entry {i} {j}"] = matrix.symmetric_entry(dofs[tree][i], dofs[tree][j])
@@ -221,7 +279,7 @@ class NewtonCGDirection(SearchDirection):
 
     def _read_axes(self, iteration: IterationContext, side: str = "") -> list[list[Value]]:
         """Motion axes of the current body, or of body `a` or `b`: a twist [angular, linear] per dof."""
-        if self._has_body_nodes:  # three slides, and a ball whose axes pass through the reference point
+        if not self._has_axes:  # three slides, and a ball whose axes pass through the reference point
             twists = self.contacts.motion_subspaces_about_reference[frame_ref(f"{side} " if side else "")].twists
             slides = [[*ZERO, *twist.linear] for twist in twists[:3]]
             return slides + [[*twist.angular, *ZERO] for twist in twists[3:]]
@@ -269,7 +327,7 @@ class NewtonCGDirection(SearchDirection):
         ctx, state = self.ctx, self.objective.state
         hessians = self._assemble()
         ctx.tracer.write(SCRATCH, [0.0] * 7, self.scalars.row)
-        if not self._has_body_nodes:
+        if self._last and not self._has_body_nodes:
             self._copy_dofs(state.mass_times_acceleration, "forces of bodies", self.product, to_body=True)
             self._copy_dofs(state.negative_gradient, "gradient of bodies", self.residual, to_body=True)
 
@@ -288,11 +346,14 @@ class NewtonCGDirection(SearchDirection):
             squared_force = dot(force, multiply_packed(inverse, force))
             iteration.write("scalars", [iteration.read("scalars", 3) + squared_force], 3)
 
-        arrays = {"diagonal": self.diagonal, "inverse": self.inverse, "mass": self.mass}
+        arrays: dict[str, BodyArray] = {"diagonal": self.diagonal, "inverse": self.inverse, "mass": self.mass}
         arrays |= {"x": self.x, "residual": self.residual, "p": self.p, "product": self.product}
-        if not self._has_body_nodes:
+        if self._has_axes:
             arrays["axes"] = self.axes
         self._for_each_body("diagonal Hessian blocks of bodies", begin, arrays)
+        if self._articulated is not None:
+            self._articulated.assemble(hessians)
+            self._articulated.begin(state.negative_gradient, state.mass_times_acceleration)
         first = ctx.tracer.read(SCRATCH, self.scalars.row)
         ctx.tracer.write(SCRATCH, [first], self.scalars.row + 1)
         ctx.if_nonzero(
@@ -305,17 +366,24 @@ class NewtonCGDirection(SearchDirection):
     def _store_direction(self) -> JointVector:
         """Return the solution as a joint vector, which is a copy unless each body is a node."""
         if self._has_body_nodes:
-            return node_values_in(self.ctx, "direction", self.x, [0.0] * BODY_DOFS, self._trees[self._last].tolist())
-        result: JointVector = self.ctx.joint_vector("direction")
-        self._copy_dofs(result, "Newton direction", self.x, to_body=False)
+            trees = self._trees[self._last].tolist()
+            result: JointVector = node_values_in(self.ctx, "direction", self.x, [0.0] * BODY_DOFS, trees)
+        else:
+            result = self.ctx.joint_vector("direction")
+            if self._last:
+                self._copy_dofs(result, "Newton direction", self.x, to_body=False)
+        if (system := self._articulated) is not None:
+            system.ctx.for_each_frame("Newton direction", lambda node: result.put(node.ref, system.x[node.ref]))
         return result
 
-    def _copy_dofs(self, vector: JointVector, name: str, array: PerTreeArray, *, to_body: bool) -> None:
+    def _copy_dofs(self, vector: JointVector, name: str, array: PerTreeArray | PerFrameArray, *, to_body: bool) -> None:
         """Trace a loop that copies a joint vector of several frames per body to an array of the bodies, or back."""
         places, rows = self.ctx.dof_offsets(vector), []
-        for tree in self.ctx.trees:
+        for frame in self._last:
+            tree = int(self._trees[frame])
             offsets = {f"dof {i}": places[dof] for i, dof in enumerate(self._dofs[tree])}
-            rows.append(self.ctx.node_iteration("body", {}, {**offsets, "array": array.offset_of(tree)}, {}))
+            offsets["array"] = array.offset_of(frame if isinstance(array, PerFrameArray) else tree)
+            rows.append(self.ctx.node_iteration("body", {}, offsets, {}))
 
         def copy(iteration: IterationContext) -> None:
             for i in range(BODY_DOFS):
@@ -346,6 +414,8 @@ class NewtonCGDirection(SearchDirection):
             iteration.write("scalars", [iteration.read("scalars", 2) + dot(p, product)], 2)
 
         self._for_each_body("conjugate direction", turn, {**vectors, "diagonal": self.diagonal})
+        if self._articulated is not None:
+            self._articulated.turn()
 
         def multiply_pair(iteration: IterationContext, _: ContactSpecialization) -> None:
             offset = self._block_offset(iteration)
@@ -386,6 +456,8 @@ class NewtonCGDirection(SearchDirection):
 
         arrays = {"x": self.x, "residual": self.residual, "inverse": self.inverse}
         self._for_each_body("advance conjugate gradients", advance, {**vectors, **arrays})
+        if self._articulated is not None:
+            self._articulated.advance()
         squares = tracer.read(SCRATCH, scalars)
         tracer.write(SCRATCH, [squares / ir.maximum(tracer.read(SCRATCH, scalars + 6), TINY)], scalars + 4)
         first, forces = tracer.read(SCRATCH, scalars + 1), tracer.read(SCRATCH, scalars + 3)

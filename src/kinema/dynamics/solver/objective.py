@@ -268,6 +268,12 @@ class ThreadObjective:
         if self.contacts is None:
             return row_forces
         contact_forces = self.contacts.joint_forces("joint forces of contacts")
+        if self.rows.ctx is not self.ctx:  # rows act on articulated trees only
+            self.rows.ctx.for_each_frame(
+                "add joint forces of constraint rows",
+                lambda node: contact_forces.add(node.ref, row_forces[node.ref]),
+            )
+            return contact_forces
         total = self.vectors.new("constraint joint forces")
         self.vectors.set_sum(total, row_forces, contact_forces, 1.0)
         return total

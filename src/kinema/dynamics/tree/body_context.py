@@ -20,8 +20,10 @@ from ..arrays import ElementKind
 from ..settings import Settings
 from .kinematic_tree import WORLD, FrameNode, KinematicTree, NodeRefs, NodeType, frame_ref
 from .node_constants import FrameSpecialization
+from .node_tables import NodeColumns
 from .node_values import NodeValues
 from .per_tree import PerTreeArray
+from .sparse_matrix import JointSpaceMatrix, LDLFactors
 from .trace_context import TraceContext
 
 BODY_DOFS, BODY_QS = 6, 7
@@ -38,11 +40,21 @@ def body_context(
     frames: Sequence[int],
     first_dofs: Sequence[int],
     outputs: Mapping[str, tuple[ElementKind, int]] | None = None,
+    articulated: TraceContext | None = None,
 ) -> TraceContext:
-    """Tracing context whose nodes are free bodies, given the last frame and the first dof of each.
+    """Tracing context whose nodes are free bodies, given the last frame and the first dof of each, and frames.
 
-    `outputs` are arrays that the program writes in addition to the arrays of a step.
+    Args:
+        model: the model.
+        settings: settings of the program.
+        array_offsets: offset of each array in its arena.
+        tracer: traces the program.
+        frames: last frame of each free body.
+        first_dofs: first degree of freedom of each free body.
+        outputs: arrays that the program writes in addition to the arrays of a step.
+        articulated: context of the articulated trees, whose frames follow the free bodies; None without any.
     """
+    of_trees = [] if articulated is None else [node.index for node in articulated.nodes]
     nodes = {
         frame: FrameNode(
             ref=frame_ref(frame),
@@ -59,9 +71,14 @@ def body_context(
         )
         for i, (frame, first) in enumerate(zip(frames, first_dofs, strict=True))
     }
+    if articulated is not None:
+        nodes |= {node.index: node for node in articulated.nodes}
     any_node = next(iter(nodes.values()))
     tree = KinematicTree([nodes.get(i, any_node) for i in range(model.n_frames)], model)
-    ctx = TraceContext(model, settings, array_offsets, tracer, tree, frames, outputs=outputs)
+    ctx = TraceContext(model, settings, array_offsets, tracer, tree, [*frames, *of_trees], outputs=outputs)
+    if articulated is not None:
+        articulated.share_memory(ctx)
+        ctx.articulated = articulated
     first_dof_of_frame = np.full(model.n_frames, -1, np.int64)
     first_dof_of_frame[[*frames]] = first_dofs
     ctx.make_frame_table = partial(_body_table, ctx, first_dof_of_frame)
@@ -71,7 +88,18 @@ def body_context(
 def _body_table(
     ctx: TraceContext, first_dof_of_frame: npt.NDArray[np.int64], nodes: Sequence[FrameNode]
 ) -> IterationTable:
-    """Iterations over bodies, built by columns."""
+    """Iterations over bodies, built by columns, and over the frames of articulated trees among the nodes."""
+    of_trees = set() if ctx.articulated is None else {node.index for node in ctx.articulated.nodes}
+    is_body = np.array([node.index not in of_trees for node in nodes])
+    positions, groups = np.flatnonzero(~is_body), list[NodeColumns]()
+    if len(positions):
+        table = ctx.articulated.frame_iterations([nodes[i] for i in positions.tolist()])
+        for group in table.groups:
+            group.iteration_indices = positions[group.iteration_indices]
+            groups.append(group)
+    if not is_body.any():
+        return IterationTable(groups)
+    nodes = [node for node, x in zip(nodes, is_body.tolist(), strict=True) if x]
     frames = np.array([node.index for node in nodes])
     columns = {
         name: OffsetColumn(offset.arena, offset.row + width * first_dof_of_frame[frames])
@@ -84,8 +112,8 @@ def _body_table(
         "parent ": NodeRefs(NodeType.FRAMES, np.full(n, WORLD)),
     }
     specialization = FrameSpecialization.from_node(nodes[0])
-    group = ctx.node_columns(specialization, np.arange(n), bindings, columns, constants=constants)
-    return IterationTable([group])
+    bodies = ctx.node_columns(specialization, np.flatnonzero(is_body), bindings, columns, constants=constants)
+    return IterationTable([bodies, *groups])
 
 
 UNUSED_CONSTANTS = {"position": 3, "rotation": 9, "pitch": 1, "reference": 1}
@@ -95,18 +123,24 @@ UNUSED_CONSTANTS = {"position": 3, "rotation": 9, "pitch": 1, "reference": 1}
 def node_values_in(
     ctx: TraceContext, name: str, array: PerTreeArray, template: object, trees: Sequence[int]
 ) -> NodeValues:
-    """Node values in an array of the trees of the nodes; `template` is a record of the structure of an element."""
+    """Node values of free bodies in an array of their trees; `template` is a record of the structure of an element."""
     values: NodeValues = ctx.new_values(name)
-    refs = NodeRefs(NodeType.FRAMES, np.array([node.index for node in ctx.nodes]))
+    refs = NodeRefs(NodeType.FRAMES, np.array([node.index for node in ctx.body_nodes], np.int64))
     values.assign_columns(refs, array.column_of(np.array(trees)), template)
     return values
 
 
 class BodyMassMatrix:
-    """Mass matrix of free bodies: a packed symmetric block per body."""
+    """Mass matrix of free bodies, a packed symmetric block per body, and of articulated trees."""
 
-    def __init__(self, ctx: TraceContext, entries: PerTreeArray, blocks: NodeValues[list[Value]]) -> None:
-        self.ctx, self.entries, self.blocks = ctx, entries, blocks
+    def __init__(
+        self,
+        ctx: TraceContext,
+        entries: PerTreeArray,
+        blocks: NodeValues[list[Value]],
+        articulated: JointSpaceMatrix | None = None,
+    ) -> None:
+        self.ctx, self.entries, self.blocks, self.articulated = ctx, entries, blocks, articulated
 
     def multiply(self, name: str, vector: NodeValues[list[Value]]) -> NodeValues[list[Value]]:
         """Trace the product with a joint vector."""
@@ -115,16 +149,21 @@ class BodyMassMatrix:
         def body(node: FrameNode) -> None:
             result.put(node.ref, multiply_packed(self.blocks[node.ref], vector[node.ref]))
 
-        self.ctx.for_each_frame(name, body)
+        self.ctx.for_each_body(name, body)
+        if self.articulated is not None:
+            product = self.articulated.multiply(name, vector)
+            self.ctx.articulated.for_each_frame(name, lambda node: result.put(node.ref, product[node.ref]))
         return result
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BodyFactors:
-    """Factors of the mass matrix of free bodies, as far as the constraint solver needs them."""
+    """Factors of the mass matrix of free bodies, as far as the constraint solver needs them, and of other trees."""
 
     inverse_pivots: PerTreeArray
     """Inverse pivots of each body."""
+    articulated: LDLFactors | None = None
+    """Factors of the articulated trees; None without any."""
 
 
 def multiply_packed(packed: Sequence[Value], vector: Sequence[Value]) -> list[Value]:

@@ -70,6 +70,8 @@ class ScratchAllocator:
     """Bump allocator of scratch memory; memory is never freed."""
 
     def __init__(self) -> None:
+        self._root = self
+        """The allocator whose memory this one allocates: itself, or the one that it shares memory with."""
         self.n_scratch = N_FIXED_ROWS
         self._n_fixed_allocated = 0
         self.allocation_starts = [0]
@@ -79,18 +81,20 @@ class ScratchAllocator:
 
     def allocate(self, count: int, *, oversized: bool = False) -> ArenaOffset:
         """Allocate `count` scalars of scratch memory; `oversized` marks a list that is seldom full."""
-        offset = ArenaOffset(SCRATCH, self.n_scratch)
+        root = self._root
+        offset = ArenaOffset(SCRATCH, root.n_scratch)
         if oversized:
-            self.oversized_lists.add(offset.row)
-        self.allocation_starts.append(self.n_scratch)
-        self.n_scratch += count
+            root.oversized_lists.add(offset.row)
+        root.allocation_starts.append(root.n_scratch)
+        root.n_scratch += count
         return offset
 
     def allocate_many(self, counts: Sequence[int]) -> list[ArenaOffset]:
         """Allocate consecutive pieces of scratch memory of the given sizes and return their offsets."""
-        ends = np.cumsum([self.n_scratch, *counts]).tolist()
-        self.allocation_starts += ends[:-1]
-        self.n_scratch = ends[-1]
+        root = self._root
+        ends = np.cumsum([root.n_scratch, *counts]).tolist()
+        root.allocation_starts += ends[:-1]
+        root.n_scratch = ends[-1]
         return [ArenaOffset(SCRATCH, row) for row in ends[:-1]]
 
     def allocate_fixed(self, count: int) -> ArenaOffset:
@@ -98,10 +102,11 @@ class ScratchAllocator:
 
         Models then share compiled code. If the reserved scalars are used up, ordinary ones are allocated.
         """
-        if self._n_fixed_allocated + count > N_FIXED_ROWS:
-            return self.allocate(count)
-        self._n_fixed_allocated += count
-        return ArenaOffset(SCRATCH, self._n_fixed_allocated - count)
+        root = self._root
+        if root._n_fixed_allocated + count > N_FIXED_ROWS:
+            return root.allocate(count)
+        root._n_fixed_allocated += count
+        return ArenaOffset(SCRATCH, root._n_fixed_allocated - count)
 
 
 # ----------------------------------------------------------------------------------------------------------- idle trees
@@ -225,6 +230,8 @@ class LoopContext(ScratchAllocator):
         self._frame_overrides = frame_overrides or {}
         self.active_nodes: ArenaOffset | None = None
         """List of the nodes that loops over all nodes visit (length, then indices); None for all of them."""
+        self.active_bodies: ArenaOffset | None = None
+        """List of the free bodies among them, where nodes are free bodies, then frames of articulated trees."""
         self.output_prefix = ""
         """Prefix of the names of output arrays."""
         super().__init__()
@@ -237,15 +244,39 @@ class LoopContext(ScratchAllocator):
         self._frame_constants = FrameConstants(model)
         self._frame_iterations: dict[Any, list[NodeColumns]] = {}
         self.make_frame_table: Callable[[Sequence[FrameNode]], IterationTable] | None = None
-        """Makes the iterations over nodes that stand for whole bodies; None for frames."""
+        """Makes the iterations over nodes that stand for whole bodies, and frames after them; None for frames only."""
         self.frame_extensions: list[FrameIterationExtension] = []
-        self._iteration: IterationContext | None = None
+        self._current_iteration: IterationContext | None = None
+        self.run_condition: ArenaOffset | None = None
+        """Scratch offset of a value; loops traced while it is set are skipped at run time unless the value is 1."""
+        self.articulated: Any = None
+        """Context of the articulated trees among the nodes, if the other nodes are free bodies; else None."""
         self._tree_of_frame = tree_of_frame = tree_index_of_frames(model)
         self.trees = sorted({tree_of_frame[f] for f in frames})
         """Indices of the trees of this context."""
         self.idle_flags = IdleFlags(model, self.allocate(len(set(tree_of_frame)))) if settings.islands else None
         self.frame_inertias: NodeValues[SpatialInertia] | None = None
         """Spatial inertias of the frames in scratch memory where masses differ between environments."""
+
+    def share_memory(self, other: LoopContext) -> None:
+        """Allocate memory from another context of the same program, and share node values and loop iterations with it.
+
+        To be called before anything is allocated.
+        """
+        self._root = other._root
+        self.registry, self.node_values = other.registry, other.node_values
+
+    @property
+    def _iteration(self) -> IterationContext | None:
+        root = self._root
+        assert isinstance(root, LoopContext)
+        return root._current_iteration
+
+    @_iteration.setter
+    def _iteration(self, iteration: IterationContext | None) -> None:
+        root = self._root
+        assert isinstance(root, LoopContext)
+        root._current_iteration = iteration
 
     @property
     def iteration(self) -> IterationContext:
@@ -273,9 +304,17 @@ class LoopContext(ScratchAllocator):
             run_unless_idle(iteration, body)
             self._iteration = None
 
-        trace_for_each_loop(
-            self.tracer, name, iterations, run, no_unroll=self._disables_unrolling, active_iterations=active_iterations
-        )
+        def trace_loop() -> list[Value]:
+            is_kept = self._disables_unrolling
+            trace_for_each_loop(
+                self.tracer, name, iterations, run, no_unroll=is_kept, active_iterations=active_iterations
+            )
+            return []
+
+        if self.run_condition is None:
+            trace_loop()
+        else:
+            self.tracer.if_less(name, 0.5, self.tracer.read(SCRATCH, self.run_condition.row), trace_loop, [])
 
     def work_queue_loop(
         self,
@@ -327,7 +366,10 @@ class LoopContext(ScratchAllocator):
     def joint_vector(self, name: str) -> NodeValues[list[Value]]:
         """Allocate a joint vector, one value per degree of freedom, in contiguous scratch memory."""
         values: NodeValues[list[Value]] = self.new_values(name)
-        values.allocate_contiguous({node.ref: [0.0] * len(node.dofs) for node in self.nodes})
+        articulated = [] if self.articulated is None else self.articulated.nodes
+        for nodes in (self.nodes[: len(self.nodes) - len(articulated)], articulated):
+            if nodes:
+                values.allocate_contiguous({node.ref: [0.0] * len(node.dofs) for node in nodes})
         return values
 
     def start_offset(self, values: NodeValues[Any]) -> int:

@@ -40,6 +40,22 @@ class PerTreeArray:
         return OffsetColumn(SCRATCH, self.start.row + self.width * trees)
 
 
+class PerFrameArray:
+    """`width` scalars for each row, in scratch memory; `row_of_frame` is the row of each frame, -1 for none."""
+
+    def __init__(self, ctx: LoopContext, width: int, row_of_frame: Ints, n_rows: int) -> None:
+        self.width, self.row_of_frame = width, row_of_frame
+        self.start = ctx.allocate(width * n_rows)
+
+    def column_of(self, frames: Ints) -> OffsetColumn:
+        """Scratch offsets of the values of many frames as a table column."""
+        return OffsetColumn(SCRATCH, self.start.row + self.width * self.row_of_frame[frames])
+
+    def offset_of(self, frame: int) -> ArenaOffset:
+        """Scratch offset of the values of a frame."""
+        return ArenaOffset(SCRATCH, self.start.row + self.width * int(self.row_of_frame[frame]))
+
+
 class StatePerTree:
     """Values of each tree in an array of the state."""
 
@@ -62,18 +78,23 @@ def offsets_of_tree(tree: int, offsets: OffsetsPerTree) -> dict[str, ArenaOffset
     }
 
 
-def frame_rows(ctx: LoopContext, nodes: Sequence[FrameNode], offsets: OffsetsPerTree) -> LoopIterations:
+def frame_rows(
+    ctx: LoopContext, nodes: Sequence[FrameNode], offsets: Mapping[str, ArenaOffset | PerTreeArray | PerFrameArray]
+) -> LoopIterations:
     """Iterations over frames (`LoopContext.frame_iterations`) that bind additional arrays."""
     rows, trees = ctx.frame_iterations(nodes), np.array(tree_index_of_frames(ctx.model))
     if not isinstance(rows, IterationTable):
         for row, node in zip(rows, nodes, strict=True):
-            row.offsets.update(offsets_of_tree(int(trees[node.index]), offsets))
+            of_frame = {n: x.offset_of(node.index) for n, x in offsets.items() if isinstance(x, PerFrameArray)}
+            others = {n: x for n, x in offsets.items() if not isinstance(x, PerFrameArray)}
+            row.offsets.update({**offsets_of_tree(int(trees[node.index]), others), **of_frame})
         return rows
     for group in rows.groups:
         assert isinstance(group, NodeColumns)
         for name, offset in offsets.items():
-            if isinstance(offset, PerTreeArray):
-                group.set_column(name, offset.column_of(trees[group.bindings[""].index]))
+            frames = group.bindings[""].index
+            if isinstance(offset, PerTreeArray | PerFrameArray):
+                group.set_column(name, offset.column_of(trees[frames] if isinstance(offset, PerTreeArray) else frames))
             else:
                 group.set_offset(name, offset)
     return rows

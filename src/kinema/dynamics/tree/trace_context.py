@@ -94,6 +94,19 @@ class TraceContext(LoopContext):
             self.active_nodes if only is None else None,
         )
 
+    @property
+    def body_nodes(self) -> list[FrameNode]:
+        """Nodes that stand for free bodies, which come before those of articulated trees."""
+        n_articulated = 0 if self.articulated is None else len(self.articulated.nodes)
+        return self.nodes[: len(self.nodes) - n_articulated]
+
+    def for_each_body(self, name: str, body: Callable[[FrameNode], None]) -> None:
+        """Trace a loop over the free bodies, in a context whose nodes are free bodies and articulated trees."""
+        nodes = self.body_nodes
+        if nodes:
+            rows = self.frame_iterations(nodes)
+            self.for_each(name, rows, lambda x: body(self.frame_of_iteration(x)), self.active_bodies)
+
     def for_each_kinematic_body(self, name: str, body: Callable[[FrameNode], None]) -> None:
         """Trace a loop over the frames of kinematic bodies, which reads their arrays by name from `iteration`."""
         if self.kinematic_nodes:
@@ -153,8 +166,10 @@ class TraceContext(LoopContext):
 
         Without `body` the total itself is added. Updates `total` in place.
         """
-        if self.make_frame_table is not None:
-            return  # nodes are whole bodies
+        if self.make_frame_table is not None:  # nodes are whole bodies, but for those of the articulated trees
+            if self.articulated is not None:
+                self.articulated.accumulate_to_parents(name, total, body)
+            return
 
         def add_to_parent(iteration: IterationContext) -> None:
             node = self.frame_of_iteration(iteration)
