@@ -15,7 +15,7 @@ from .grips import HARD_RATIO, beside_a_press, pinch, wall
 from .ground import nut_and_bolt, on_terrain
 from .measured import Measured as Measured, scene_of as scene_of
 from .solver import settled, ways_to_solve
-from .stacks import boxes_on_boxes, card_house, cubes, pyramid, tower
+from .stacks import boxes_on_boxes, card_house, cubes, heap_at_rest, pyramid, tall_tower, tower
 
 SINGLE, DOUBLE, BOTH = ("single",), ("double",), ("single", "double")
 
@@ -44,6 +44,8 @@ SCENES = {
     "ways to solve": SceneCase("G", ways_to_solve, ("double",)),
     "settled": SceneCase("G", settled),
     "tower": SceneCase("H", tower),
+    "tower of 30": SceneCase("H", tall_tower),
+    "heap at rest": SceneCase("H", heap_at_rest),
     "boxes on boxes": SceneCase("H", boxes_on_boxes),
     "pyramid": SceneCase("H", pyramid),
     "house of cards": SceneCase("H", card_house),
