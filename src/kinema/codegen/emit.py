@@ -35,6 +35,7 @@ from kinema.ir import (
 
 from .abi import ENTRY_FUNCTION
 from .cpu.statement_timing import StatementTimer, timer_declarations
+from .cpu.varying_emitter import VaryingEmitter
 from .cuda.environment_binning import BINNING_DECLARATIONS, EnvBinningEmitter
 from .cuda.thread_kernel import ThreadKernelEmitter
 from .cuda.warp import NO_UNROLL_METADATA, POPCOUNT, SHUFFLE_INDEX, SHUFFLE_XOR, WARP_SYNC, WarpRegionConfig
@@ -86,7 +87,11 @@ def emit_cpu_modules(
         timer_machine: processor (`platform.machine()`) to time statements on; the arena `out` then holds clock ticks.
         on_module: called with each module as soon as it is complete, while others are still being emitted.
     """
-    emitter = StatementEmitter(array_offsets, target)
+    emitter = (
+        StatementEmitter(array_offsets, target)
+        if program.uniform_locals is None
+        else VaryingEmitter(array_offsets, target)
+    )
     modules: list[str] = []
 
     def finish_module(pending: StatementEmitter, signature: str, extra_declarations: Sequence[str] = ()) -> None:
@@ -101,7 +106,7 @@ def emit_cpu_modules(
         enable_flush_to_zero(emitter)
     loop, vector_index = emitter.begin_loop("%first", "%last")
     emitter.emit(f"%e = mul i64 {vector_index}, {target.lanes}")
-    if target.lanes > 1 and any(is_divergent(block) for block in program.body):
+    if emitter.target.lanes > 1 and any(is_divergent(block) for block in program.body):
         emitter.mask = emitter.present_lanes = _emit_present_lanes(emitter)
     emit_body = (
         StatementTimer(emitter, program.body, timer_machine).emit

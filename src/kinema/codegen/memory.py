@@ -14,6 +14,7 @@ from math import gcd
 
 from kinema.ir import (
     EXCHANGE,
+    PRECOMPUTED,
     ROW_GROUP,
     SCRATCH,
     UNIFORM,
@@ -114,6 +115,8 @@ ValueNames = Mapping[int, str]
 class MemoryEmitter(IRBuilder):
     """Emits loads and stores of memory locations, and the addresses of array elements."""
 
+    local_alignment = 16
+    """Alignment of local arrays [bytes]."""
     n_handoff_rows = 0
     """Number of leading scratch offsets in the hand-off layout; 0 if the code does not access them."""
 
@@ -190,12 +193,12 @@ class MemoryEmitter(IRBuilder):
         """Emit the stack allocation of the frame that outlined functions share with this function."""
         if self.frame:
             count = sum(program.locals[name] for name in self.frame)
-            self.emit(f"%frame = alloca [{max(count, 1)} x {self.vector_type}], align 16")
+            self.emit(f"%frame = alloca [{max(count, 1)} x {self.vector_type}], align {self.local_alignment}")
 
     def _allocate(self, name: str, count: int, element_type: str, element: int = 0) -> str:
         if name in self.frame:
             return self.assign(f"getelementptr {self.vector_type}, ptr %frame, i64 {self.frame[name] + element}")
-        return self.assign(f"alloca [{max(count, 1)} x {element_type}], align 16")
+        return self.assign(f"alloca [{max(count, 1)} x {element_type}], align {self.local_alignment}")
 
     def begin_program(self, program: Program, local_arrays: dict[str, str]) -> None:
         """Start emission of the code of a program with the given pointers to its local arrays."""
@@ -347,8 +350,9 @@ class MemoryEmitter(IRBuilder):
             return self._local_pointer(address, row)
         if address.arena == EXCHANGE:
             return self._element_pointer("ptr addrspace(3)", f"[{WARP_SIZE} x {self.scalar_type}]", "%exchange_e", row)
-        if address.arena == UNIFORM:
-            return self._element_pointer(self.arena_pointer_type, self.scalar_type, "%uniform", row)
+        if address.arena in (UNIFORM, PRECOMPUTED):
+            base = "%uniform" if address.arena == UNIFORM else "%out"
+            return self._element_pointer(self.arena_pointer_type, self.scalar_type, base, row)
         if address.arena == SCRATCH:
             if index is None and address.column is None and address.row < self.n_handoff_rows:
                 return self._element_pointer(

@@ -216,7 +216,7 @@ class StatementEmitter(MemoryEmitter):
             emit_body: emits the statement into the new function.
             loop_number: loop that encloses an outlined loop specialization; None for other statements.
         """
-        callee, arrays = type(self)(self.array_offsets, self.target), self.program.outlined[id(statement)]
+        callee, arrays = self.new_emitter(), self.program.outlined[id(statement)]
         callee.frame = {name: start for name, start in self.frame.items() if name in arrays}
         callee.local_layout, callee.block_pass = self.local_layout, self.block_pass
         callee.pending_functions, callee.symbols = self.pending_functions, self.symbols
@@ -246,6 +246,10 @@ class StatementEmitter(MemoryEmitter):
         self.pending_functions.append(OutlinedFunction(signature, callee, statements, emit_body))
         arguments = ", ".join(f"{parameter_type} {outside}" for parameter_type, _, outside in parameters)
         self.emit(f"call void @{symbol}({arguments})")
+
+    def new_emitter(self) -> StatementEmitter:
+        """Emitter of the same kind for an outlined function."""
+        return type(self)(self.array_offsets, self.target)
 
     def set_iteration_pointers(self, loop: ForEachLoop, row: str, ints_start: str, floats_start: str) -> None:
         """Emit pointers to the integers and constants of a loop iteration: `%row<n>` and `%constants<n>` for loop n.

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING
 
 from kinema.core import export_lazily
 
-from .memory import SCRATCH as SCRATCH, UNIFORM as UNIFORM, ArenaOffset as ArenaOffset, MemoryLocation as MemoryLocation
+from .memory import (
+    PRECOMPUTED as PRECOMPUTED,
+    SCRATCH as SCRATCH,
+    UNIFORM as UNIFORM,
+    ArenaOffset as ArenaOffset,
+    MemoryLocation as MemoryLocation,
+)
 
 if TYPE_CHECKING:
     from .exports import *  # noqa: F403

@@ -46,6 +46,8 @@ class AdjointSweep(Sweep):
     """Statements that propagate adjoints from the end of the program to its start."""
 
     loop_prefix = "adjoint loop"
+    array_prefix = "adjoint"
+    """Prefix of the names of other local arrays."""
 
     def __init__(self, plan: ReversePlan, shifts: Mapping[str, int]) -> None:
         super().__init__(plan, shifts)
@@ -90,7 +92,7 @@ class AdjointSweep(Sweep):
     def next_prefix(self) -> str:
         """Prefix of the local arrays of the adjoint of a basic block."""
         self._n_blocks += 1
-        return f"adjoint {self._n_blocks} "
+        return f"{self.array_prefix} {self._n_blocks} "
 
     # ------------------------------------------------------------------------------------------------ loops, branches
 
@@ -105,7 +107,7 @@ class AdjointSweep(Sweep):
 
         Stores to the trip count of a uniform loop also overwrite lanes that are not active.
         """
-        name = f"adjoint count {loop.number}"
+        name = f"{self.array_prefix} count {loop.number}"
         self.local_arrays[name] = 1
         return name
 
@@ -206,6 +208,39 @@ class AdjointSweep(Sweep):
         return (ForEachLoop("zero adjoints", tuple(specializations), ints, np.zeros((len(ints), 0))),)
 
 
+class ClearingSweep(AdjointSweep):
+    """Statements that set the adjoints of lists to zero: of the elements that the forward sweep has stored."""
+
+    loop_prefix = "clearing loop"
+    array_prefix = "clearing"
+
+    def __init__(self, plan: ReversePlan, shifts: Mapping[str, int]) -> None:
+        super().__init__(plan, shifts)
+        self._clearing: set[int] = set()
+        """Identities of the blocks that store elements of lists, and of the statements around them."""
+        for node in plan.nodes:
+            current: Node | None = node
+            if id(node) in plan.blocks and plan.indexed_stores(node):
+                while current is not None:
+                    self._clearing.add(id(current))
+                    current = current.parent.owner
+
+    def program_body(self) -> Statements:
+        """The sweep over the whole program."""
+        return self.body(self.plan.root)
+
+    def body(self, body: Body) -> Statements:
+        """Return the statements that clear what a sequence of statements stores, in reverse order."""
+        nodes = [node for node in reversed(body.nodes) if id(node) in self._clearing]
+        return tuple(statement for node in nodes for statement in self.statements(node))
+
+    def statements(self, node: Node) -> Statements:
+        """Return the statements that clear what a block, branch or loop stores."""
+        if isinstance(node.statement, BasicBlock):
+            return _BlockAdjoint(self, node, node.statement).build_clearing()
+        return super().statements(node)
+
+
 def _constant(tape: Tape, control: ControlPlan) -> Value:
     """Trip count that is a number or a constant of a row."""
     constant = control.constant
@@ -254,6 +289,16 @@ class _BlockAdjoint:
             if phase == last:
                 self._propagate()
             self._write(taken, updated, before)
+        program = self.tracer.build()
+        self.sweep.local_arrays.update(program.locals)
+        return program.body
+
+    def build_clearing(self) -> Statements:
+        """Return a basic block that sets the adjoints of the elements of lists that the block stores to zero."""
+        self._compute_values()
+        for location in dict.fromkeys(self.sweep.plan.indexed_stores(self.node)):
+            array, element, index = self._place(location)
+            self.tracer.write(array, [0.0], element, index)
         program = self.tracer.build()
         self.sweep.local_arrays.update(program.locals)
         return program.body

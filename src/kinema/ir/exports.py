@@ -121,5 +121,10 @@ from .symbolic import (
     without_derivative as without_derivative,
 )
 from .tracer import Tracer as Tracer, program_from_tape as program_from_tape, while_loop as while_loop
+from .uniform_split import (
+    NotSplittableError as NotSplittableError,
+    SplitProgram as SplitProgram,
+    split_uniform as split_uniform,
+)
 from .unroll import unroll as unroll, unroll_program as unroll_program
 from .verifier import verify as verify

@@ -85,9 +85,7 @@ class ForwardSweep(Sweep):
         plan = self.plan.blocks[id(node)]
         slots = {value: slot for value, slot in plan.slots.items() if value not in plan.recorded_outside}
         discarded = {i for i in range(len(block.stores)) if (id(node), i) in self.plan.discarded_stores}
-        cleared = [
-            block.stores[i].location for i in plan.stores if self.plan.is_indexed(block.stores[i].location, node)
-        ]
+        cleared = [] if self.plan.clears_lists_in_reverse else self.plan.indexed_stores(node)
         if (
             not slots
             and not discarded

@@ -47,10 +47,10 @@ def find_outlined(program: Program) -> dict[int, frozenset[str]]:
     the function, for basic blocks those that they use, which are placed in a stack frame shared with the caller.
     """
     loops = {id(loop): loop for loop in _candidate_loops(program.body)}
-    uses = {key: _local_arrays_used(program, (loop,)) for key, loop in loops.items()}
+    uses = {key: local_arrays_used(program, (loop,)) for key, loop in loops.items()}
     users = Counter(name for names in uses.values() for name in names)
     users.update(set(_named_arrays(program.body, loops)))
-    outlined = {id(block): _local_arrays_used(program, (block,)) for block in _long_basic_blocks(program.body)}
+    outlined = {id(block): local_arrays_used(program, (block,)) for block in _long_basic_blocks(program.body)}
     for key, names in uses.items():
         if all(users[name] == 1 for name in names):
             specializations = _outlined_specializations(program, loops[key])
@@ -65,7 +65,7 @@ def _outlined_specializations(program: Program, loop: ForEachLoop) -> dict[int, 
     A specialization must share no local array with other specializations; loops with a single specialization have none.
     """
     uses = [
-        (specialization, _local_arrays_used(program, specialization.body)) for specialization in loop.specializations
+        (specialization, local_arrays_used(program, specialization.body)) for specialization in loop.specializations
     ]
     users = Counter(name for _, names in uses for name in names)
     return {
@@ -82,7 +82,8 @@ def count_instructions(statements: Statements) -> int:
     return sum(len(block.instructions) for block in basic_blocks(statements))
 
 
-def _local_arrays_used(program: Program, statements: Statements) -> frozenset[str]:
+def local_arrays_used(program: Program, statements: Statements) -> frozenset[str]:
+    """Local arrays that statements name."""
     return frozenset(_named_arrays(statements, ())) & program.locals.keys()
 
 

@@ -406,6 +406,9 @@ class Program:
     outlined: Mapping[int, frozenset[str]] = field(default_factory=dict)
     """For-each loops, loop specializations and basic blocks that are emitted as functions, by identity -> local arrays:
     of loops and specializations those allocated in the function, of basic blocks those that they use."""
+    uniform_locals: frozenset[str] | None = None
+    """Of the varying part of a program (`uniform_split.py`): local arrays that are the same in all lanes, as is the
+    control flow. None for all other programs."""
 
     @property
     def basic_block(self) -> BasicBlock:

@@ -20,7 +20,7 @@ from dataclasses import replace
 
 from kinema.core import KinemaError
 
-from .adjoint_sweep import AdjointSweep
+from .adjoint_sweep import AdjointSweep, ClearingSweep
 from .dead_stores import eliminate_dead_stores
 from .forward_sweep import ForwardSweep
 from .memory import SCRATCH, UNIFORM, ArenaOffset, MemoryLocation
@@ -32,7 +32,7 @@ STACK_CAPACITY = 1024
 """Default number of iterations of a loop that the tape can hold."""
 
 
-def vjp(
+def vjp(  # noqa: PLR0913  options
     program: Program,
     inputs: Collection[tuple[str, int]],
     outputs: Collection[tuple[str, int]],
@@ -42,6 +42,7 @@ def vjp(
     stack_capacity: int = STACK_CAPACITY,
     overflow_flag: MemoryLocation | None = None,
     keep_outputs: bool = False,
+    clears_lists_in_reverse: bool = False,
 ) -> Program:
     """Vector-Jacobian product of a program by reverse-mode automatic differentiation, as a new program.
 
@@ -64,6 +65,8 @@ def vjp(
             their adjoints are wrong. Not changed in others.
         keep_outputs: whether the new program also leaves the results of the original program in memory. Otherwise
             arrays that the original program writes are undefined afterwards.
+        clears_lists_in_reverse: whether the forward sweep accesses no adjoints: those of lists are set to zero by loops
+            of their own before the reverse sweep.
 
     Raises:
         KinemaError: the program has statements without a derivative, or a loop may exceed the stack and there is no
@@ -75,7 +78,8 @@ def vjp(
         raise KinemaError("the program has adjoints already: second derivatives are the jvp of a vjp, or the reverse")
     if UNIFORM in arena_rows and any(arena == UNIFORM for arena, _ in inputs):
         raise KinemaError(f"adjoints of the arena {UNIFORM!r} need an arena with a column for each environment")
-    plan = ReversePlan(program, inputs, outputs, array_offsets or {}, stack_capacity, keep_outputs=keep_outputs)
+    options = {"keep_outputs": keep_outputs, "clears_lists_in_reverse": clears_lists_in_reverse}
+    plan = ReversePlan(program, inputs, outputs, array_offsets or {}, stack_capacity, **options)
     if overflow_flag is None:
         for loop in plan.layout.loops.values():
             if loop.capacity is not None and id(loop.node) in plan.with_adjoint:
@@ -87,12 +91,14 @@ def vjp(
     n_scratch, tape_arrays, tape_starts = plan.layout.assign_memory(2 * program.n_scratch)
     shifts = {**arena_rows, SCRATCH: program.n_scratch}
     forward, adjoint = ForwardSweep(plan, shifts, overflow_flag), AdjointSweep(plan, shifts)
-    body = (*forward.program_body(), *adjoint.program_body())
+    sweeps = [forward, ClearingSweep(plan, shifts), adjoint] if clears_lists_in_reverse else [forward, adjoint]
+    body = tuple(statement for sweep in sweeps for statement in sweep.program_body())
+    sweep_locals = {name: size for sweep in sweeps for name, size in sweep.local_arrays.items()}
     starts = program.allocation_starts or [0]
     result = replace(
         program,
         body=body,
-        locals={**program.locals, **tape_arrays, **forward.local_arrays, **adjoint.local_arrays},
+        locals={**program.locals, **tape_arrays, **sweep_locals},
         n_scratch=n_scratch,
         allocation_starts=[*starts, *(start + program.n_scratch for start in starts), *tape_starts],
         oversized_lists=frozenset(),

@@ -74,9 +74,12 @@ class ReversePlan:
         stack_capacity: int,
         *,
         keep_outputs: bool,
+        clears_lists_in_reverse: bool = False,
     ) -> None:
         check_differentiable(program.body)
         self.program = program
+        self.clears_lists_in_reverse = clears_lists_in_reverse
+        """Whether adjoints of lists are set to zero between the sweeps, instead of by the forward sweep."""
         self.varied = VariedCells(program, array_offsets, inputs)
         self.rows: CellRows = self.varied.rows
         self.useful = UsefulCells(program, self.rows, outputs)
@@ -129,6 +132,13 @@ class ReversePlan:
         """Whether a memory reference is to scratch memory with adjoints that has stores at dynamic indices."""
         arena, rows = self.rows.resolve(location, node.scopes)
         return arena == SCRATCH and not self.indexed_scratch.isdisjoint(rows)
+
+    def indexed_stores(self, node: Node) -> list[MemoryLocation]:
+        """References of the stores of a basic block to scratch memory with stores at dynamic indices and adjoints."""
+        block = node.statement
+        assert isinstance(block, BasicBlock)
+        locations = [block.stores[i].location for i in self.blocks[id(node)].stores]
+        return [location for location in locations if self.is_indexed(location, node)]
 
     def _find_indexed_scratch(self) -> set[int]:
         found: set[int] = set()

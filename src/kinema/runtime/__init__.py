@@ -6,6 +6,7 @@ GPUs are used through NVIDIA Warp (memory, streams) and the CUDA driver API (ker
 from kinema.core import CACHE_ENV_VARIABLE as CACHE_ENV_VARIABLE, cache_dir as cache_dir
 
 from .arrays import (
+    ENV_ALIGNMENT as ENV_ALIGNMENT,
     Arena as Arena,
     ArenaLayout as ArenaLayout,
     ArraySeries as ArraySeries,
@@ -34,7 +35,7 @@ from .devices import (
 )
 from .dump import dump_arrays as dump_arrays, dump_folder as dump_folder
 from .host_jit import first_tier as first_tier, is_tiered as is_tiered
-from .kernels import Kernel as Kernel
+from .kernels import Kernel as Kernel, run_in_threads as run_in_threads
 from .launch_graphs import capture_graph as capture_graph
 from .object_files import (
     TARGET_NAMES as TARGET_NAMES,

@@ -138,7 +138,7 @@ class Kernel:
 
     def _prepare_host_launch(self, arguments: LaunchArguments) -> Callable[[], None]:
         shards = self._host_shards(arguments)
-        return shards[0] if len(shards) == 1 else lambda: _run_in_threads(shards)
+        return shards[0] if len(shards) == 1 else lambda: run_in_threads(shards)
 
     def prepare_rollout(
         self, arguments_per_step: Sequence[LaunchArguments], on_step: Callable[[int, slice], None]
@@ -163,7 +163,7 @@ class Kernel:
                 shard()
                 on_step(step, shard.envs)
 
-        return lambda: _run_in_threads([partial(run, shards) for shards in shards_per_thread])
+        return lambda: run_in_threads([partial(run, shards) for shards in shards_per_thread])
 
     def _host_shards(self, arguments: LaunchArguments, n_launches: int = 1) -> list[HostShard]:
         """Divide the environments of a CPU launch among threads, in whole SIMD vectors: one callable per thread.
@@ -176,16 +176,25 @@ class Kernel:
         n_operations = n_vectors * self.lanes * self.n_operations * arguments.steps * n_launches
         n_shards = max(1, min(arguments.max_threads or n_threads(), n_operations // OPERATIONS_PER_THREAD, n_vectors))
         bounds = [n_vectors * i // n_shards for i in range(n_shards + 1)]
+        # a thread processes one vector of environments after the other, in scratch memory that stays in its cache
+        return [
+            self.host_shard(arguments, range(first, last), self._scratch_memory(shard, self.lanes))
+            for shard, (first, last) in enumerate(pairwise(bounds))
+        ]
+
+    def host_shard(self, arguments: LaunchArguments, vectors: range, scratch: Any) -> HostShard:
+        """Part of a CPU launch for consecutive SIMD vectors of environments, in the given scratch memory."""
         arrays = [arguments.state.data, arguments.inputs, arguments.out.data, arguments.uniform.data]
+        arrays += [scratch, self._ints, self._floats]
+        n_envs = arguments.state.n_envs
         integers = (arguments.state.stride, arguments.steps, arguments.input_rows_per_step, n_envs)
-        shards = []
-        for shard, (first, last) in enumerate(pairwise(bounds)):
-            # a thread processes one vector of environments after the other, in scratch memory that stays in its cache
-            shard_arrays = [*arrays, self._scratch_memory(shard, self.lanes), self._ints, self._floats]
-            values = (*(array.ctypes.data for array in shard_arrays), *integers, first, last)
-            envs = slice(first * self.lanes, min(last * self.lanes, n_envs))
-            shards.append(HostShard(self._code, values, envs, tuple(shard_arrays)))
-        return shards
+        values = (*(array.ctypes.data for array in arrays), *integers, vectors.start, vectors.stop)
+        envs = slice(vectors.start * self.lanes, min(vectors.stop * self.lanes, n_envs))
+        return HostShard(self._code, values, envs, tuple(arrays))
+
+    def new_scratch_memory(self) -> Any:
+        """Scratch memory of a CPU thread, (n_scratch, lanes)."""
+        return self.device.zeros((max(self.n_scratch, 1), self.lanes), self._precision, "working memory of a thread")
 
     def _prepare_gpu_launch(self, arguments: LaunchArguments) -> Callable[[], None]:
         """Prepare a GPU launch; the returned function repeats it, with the optimised tier as soon as that is available.
@@ -352,8 +361,11 @@ class Kernel:
         return self._scratch[shard]
 
 
-def _run_in_threads(tasks: Sequence[Callable[[], object]]) -> None:
+def run_in_threads(tasks: Sequence[Callable[[], object]]) -> None:
     """Run tasks in parallel, the first in this thread and the others in the thread pool, and wait for all."""
+    if len(tasks) == 1:
+        tasks[0]()
+        return
     futures = [_thread_pool().submit(task) for task in tasks[1:]]
     tasks[0]()
     for future in futures:

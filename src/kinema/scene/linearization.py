@@ -165,8 +165,9 @@ class SceneLinearization:
         built, envs = self._scene.built, self._selected(envs_idx)
         jacobians = self._linearizer(by, "linearize").compute(envs)
         matrices = jacobians.A, jacobians.B, jacobians.C, jacobians.D
-        valid = jacobians.converged & np.all([np.isfinite(x).all(axis=(1, 2)) for x in matrices], axis=0)
-        return Linearization(*(built.outputs.convert(x) for x in (*matrices, valid)))
+        valid = jacobians.converged & jacobians.finite
+        convert = built.outputs.convert_owned
+        return Linearization(*(convert(np.ascontiguousarray(x)) for x in matrices), convert(valid))
 
     def check(self, envs_idx: Selection, by: str, step: float, tolerance: float) -> GradientCheck:
         """Compare the Jacobians A and B of the step with finite differences; returns relative errors and counts."""
@@ -188,12 +189,15 @@ class SceneLinearization:
 
     def _linearizer(self, by: str, label: str) -> Any:
         """Compiled derivatives by one kind of controls, kept until the scene is built again."""
-        from kinema.dynamics import Linearizer
-
         if by not in CONTROL_KINDS:
             raise KinemaError(f"{label}: by={by!r} is not one of {', '.join(map(repr, CONTROL_KINDS))}")
-        engine = self.built_to_differentiate().engine
-        return self._kept(self._linearizers, by, engine, partial(Linearizer, by=by, n_steps=self._scene.substeps))
+
+        def make(engine: Engine) -> Any:
+            from kinema.dynamics import Linearizer
+
+            return Linearizer(engine, by, self._scene.substeps)
+
+        return self._kept(self._linearizers, by, self.built_to_differentiate().engine, make)
 
     def adjoint_programs(self, engine: Engine, by: str, smoothing: float, parameters: Collection[str] = ()) -> Any:
         """Compiled programs of rollouts and their adjoint by one kind of controls, kept as the linearizers.

@@ -17,26 +17,30 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from kinema.core import Array
-from kinema.ir import ADJOINT_PREFIX, TANGENT_PREFIX
+from kinema.ir import TANGENT_PREFIX
 from kinema.runtime import Arena
 
 from ..lowering.derivative_programs import (
-    OVERFLOW_ARRAY,
-    UNCONVERGED_ARRAY,
-    adjoint_arena_arrays,
     derivative_arena_arrays,
     sensor_arena_arrays,
     solution_settings,
     trace_sensor_tangents,
-    trace_step_adjoint,
     trace_step_tangents,
 )
 from ..sensors.sensor_outputs import SENSOR_OUTPUT_ARRAY
 from ..settings import Integrator
 from .solved_step import ARENAS, CONTROL_ARRAYS, DerivativeProgram, IndexArray, SolvedStep, new_arena
+from .step_adjoints import (
+    AdjointDirections,
+    BoolArray,
+    DirectionLanes,
+    SplitStepAdjoints,
+    StateJacobian,
+    StepAdjoints,
+    are_finite,
+)
 from .tangent_space import TangentSpace
 
 if TYPE_CHECKING:
@@ -64,89 +68,13 @@ class StepJacobians:
     """Sensor values by state."""
     D: Array
     """Sensor values by controls."""
-    converged: npt.NDArray[np.bool_]
+    converged: BoolArray
     """Whether the constraint solver converged in fewer than its maximum of iterations, (n_envs,)."""
+    finite: BoolArray
+    """Whether all entries are finite, (n_envs,)."""
 
 
 # ---------------------------------------------------------------------------------------------------- tangent programs
-
-
-class DirectionLanes:
-    """Memory of a derivative program with several directions per environment: arrays and their derivatives.
-
-    The directions of an environment are side by side, and have the same state and inputs.
-    """
-
-    def __init__(self, step: SolvedStep, prefix: str, sizes: Mapping[str, list[tuple[str, int]]], n: int) -> None:
-        """Allocate the memory.
-
-        Args:
-            step: the step that is differentiated, with a number of environments.
-            prefix: prefix of the names of the arrays of derivatives.
-            sizes: names and sizes of all arrays of each arena: those of the step, then their derivatives.
-            n: number of directions of each environment.
-        """
-        self.n_envs, self.n_directions, self._prefix, self._step = step.arenas["state"].n_envs, n, prefix, step
-        self.arenas = {a: new_arena(step.engine, a, sizes[a], self.n_envs * n) for a in ARENAS}
-        self._values: dict[str, tuple[Arena, Arena, np.ndarray, np.ndarray]] = {}
-        """Arena -> that of the step, that of the lanes, and values and derivatives on the host, (rows, n_envs, n)."""
-        for name, arena in self.arenas.items():
-            n_rows, source = step.arenas[name].layout.n_rows, step.arenas[name]
-            data = (
-                arena.data if isinstance(arena.data, np.ndarray) else np.zeros((2 * n_rows, arena.stride), arena.dtype)
-            )
-            lanes = data[: 2 * n_rows, : self.n_envs * n].reshape(2 * n_rows, self.n_envs, n)
-            self._values[name] = source, arena, lanes[:n_rows], lanes[n_rows:]
-        self._initial = {name: np.zeros_like(x[3][:, 0]) for name, x in self._values.items()}
-        """Initial derivatives of all arrays of an arena, (rows, n)."""
-
-    def set_initial_derivatives(self, arena: str, array: str, derivatives: Array) -> None:
-        """Set the derivatives that an array gets with each `load`, (elements, n_directions)."""
-        row, n = self._step.arenas[arena].layout.rows[array]
-        self._initial[arena][row : row + n] = derivatives
-
-    def load(self) -> None:
-        """Copy state and inputs of the step to all directions, and set the initial derivatives."""
-        for name, (source, _, values, derivatives) in self._values.items():
-            if len(values):
-                values[:] = source.rows(0, len(values)).numpy()[:, :, None]
-                derivatives[:] = self._initial[name][:, None, :]
-
-    def load_solution(self) -> None:
-        """Copy the solution of the constraint solver, after a stage of the step, to all directions."""
-        if self._step.solution is None:
-            return
-        _, arena, values, _ = self._values["state"]
-        for name in ("warm_start", "n_iterations"):
-            row, n = self._step.arenas["state"].layout.rows[name]
-            values[row : row + n] = self._step.arenas["state"].view(name).numpy()[:, :, None]
-            if not isinstance(arena.data, np.ndarray):
-                arena.rows(row, n).assign(values[row : row + n].reshape(n, -1))
-
-    def upload(self) -> None:
-        """Copy all that was loaded to the device, unless it shares the memory of the host."""
-        for _, arena, values, derivatives in self._values.values():
-            if len(values) and not isinstance(arena.data, np.ndarray):
-                both = np.concatenate([values, derivatives])
-                arena.rows(0, len(both)).assign(both.reshape(len(both), -1))
-
-    def derivatives(self, arena: str, array: str) -> Array:
-        """Derivatives of an array before the program runs, to be changed before `upload`, (elements, n_envs, n)."""
-        row, n = self._step.arenas[arena].layout.rows[array]
-        return self._values[arena][3][row : row + n]
-
-    def result(self, arena: str, array: str) -> Array:
-        """Derivatives of an array after the program has run, (elements, n_envs, n_directions)."""
-        data = self.arenas[arena].data
-        if not isinstance(data, np.ndarray):
-            view = self.arenas[arena].view(self._prefix + array).numpy()
-            return view.reshape(len(view), self.n_envs, self.n_directions)
-        return self.derivatives(arena, array)
-
-    def values(self, array: str) -> Array:
-        """Values of a state array, (elements, n_envs)."""
-        view = self.arenas["state"].view(array).numpy()
-        return np.array(view[:, :: self.n_directions], np.float64)
 
 
 class StepTangents:
@@ -191,67 +119,6 @@ class StepTangents:
         self._program.run()
 
 
-class StepAdjoints:
-    """Compiled adjoint program of a step with a direction per next velocity and activation: reverse mode."""
-
-    def __init__(self, step: SolvedStep, activations: IndexArray, control_array: str) -> None:
-        """Compile the program; `activations` are the actuators with a state."""
-        self.step, self.activations, self.control_array = step, activations, control_array
-        engine, settings = step.engine, step.settings
-        model, loops = engine.model, engine.uses_loops
-        n = max(model.n_dofs + len(activations), 1)
-        sizes = {a: adjoint_arena_arrays(a, model, settings) for a in ARENAS}
-        self.lanes = DirectionLanes(step, ADJOINT_PREFIX, sizes, n)
-        """State, controls and their adjoints."""
-        directions = np.eye(n)
-        self.lanes.set_initial_derivatives("state", "vel", directions[: model.n_dofs])
-        if len(activations):
-            seeds = np.zeros((model.n_actuators, n))
-            seeds[activations] = directions[model.n_dofs :]
-            self.lanes.set_initial_derivatives("state", "act", seeds)
-        flags = [(OVERFLOW_ARRAY, 1), (UNCONVERGED_ARRAY, 1)]
-        self._flags = new_arena(engine, "out", flags, step.arenas["state"].n_envs * n)
-        self._program = DerivativeProgram(
-            engine,
-            "adjoint",
-            {**self.lanes.arenas, "out": self._flags},
-            lambda offsets: trace_step_adjoint(model, settings, offsets, loops=loops),
-            settings,
-        )
-        self._tangent_space = TangentSpace(model)
-        self._control_arena = "controls" if control_array in step.arenas["controls"].layout.rows else "state"
-
-    def run(self, qpos: Array) -> Array | None:
-        """Jacobian of next velocities and activations by state and controls, after the step has run.
-
-        Args:
-            qpos: coordinates before the step, (n_qs, n_envs).
-
-        Returns:
-            (n_envs, n_dofs + n_activations, n_state + n_controls); None if a loop had more iterations than the tape
-                holds.
-        """
-        lanes, space = self.lanes, self._tangent_space
-        lanes.load_solution()
-        overflow = self._flags.view(OVERFLOW_ARRAY)
-        overflow.assign(np.zeros(overflow.shape))
-        self._program.run()
-        if overflow.numpy().any():
-            return None
-        by_qpos = lanes.result("state", "qpos")
-        positions = np.zeros((space.n_dofs, *by_qpos.shape[1:]))
-        positions[space.scalar_dofs] = by_qpos[space.scalar_qs]
-        if len(space.ball_qs):
-            positions[space.ball_dofs] = np.einsum("ebij,bier->bjer", space.ball_bases(qpos), by_qpos[space.ball_qs])
-        parts = [positions, lanes.result("state", "vel")]
-        if len(self.activations):
-            parts.append(lanes.result("state", "act")[self.activations])
-        controls = self.step.arenas[self._control_arena].layout.rows.get(self.control_array, (0, 0))
-        if controls[1]:
-            parts.append(lanes.result(self._control_arena, self.control_array))
-        return np.concatenate(parts).transpose(1, 2, 0)[:, : space.n_dofs + len(self.activations)]
-
-
 # ---------------------------------------------------------------------------------------------------------- Jacobians
 
 
@@ -289,18 +156,21 @@ class Linearizer:
         per_launch = max(1, min(len(envs), MAX_LANES // n))
         if self._jacobian is None or self._jacobian.n_envs != per_launch:
             self._jacobian = _BatchJacobian(self, per_launch)
-        states, sensors, converged = [], [], []
+        parts = []
         for start in range(0, len(envs), per_launch):
             part = envs[start : start + per_launch]
-            padded = np.concatenate([part, np.repeat(part[-1:], per_launch - len(part))])
-            of_states, of_sensors = self._jacobian.compute(padded)
-            states.append(of_states[: len(part)])
-            sensors.append(of_sensors[: len(part)])
-            converged.append(self._jacobian.converged[: len(part)])
-        of_states, of_sensors = (x[0] if len(x) == 1 else np.concatenate(x) for x in (states, sensors))
-        m = self.n_state
-        parts = of_states[:, :, :m], of_states[:, :, m:], of_sensors[:, :, :m], of_sensors[:, :, m:]
-        return StepJacobians(*parts, np.concatenate(converged or [np.zeros(0, np.bool_)]))
+            n_part = len(part)
+            if n_part < per_launch:
+                part = np.concatenate([part, np.repeat(part[-1:], per_launch - n_part)])
+            of_states, of_sensors = self._jacobian.compute(part)
+            finite = of_states.finite & are_finite(of_sensors) if of_sensors.size else of_states.finite
+            matrices = of_states.by_state, of_states.by_controls, of_sensors, self._jacobian.converged, finite
+            parts.append(matrices if n_part == per_launch else [x[:n_part] for x in matrices])
+        by_state, by_controls, values, converged, finite = (
+            parts[0] if len(parts) == 1 else map(np.concatenate, zip(*parts, strict=True))
+        )
+        by_values = values[:, :, : self.n_state], values[:, :, self.n_state :]
+        return StepJacobians(by_state, by_controls, *by_values, converged, finite)
 
     # --------------------------------------------------------------------------------------------- finite differences
 
@@ -351,8 +221,13 @@ class _BatchJacobian:
         self._space = TangentSpace(linearizer.engine.model)
 
     @cached_property
-    def _adjoints(self) -> StepAdjoints:
-        return StepAdjoints(self.step, self.linearizer.activations, self.linearizer.control_array)
+    def _adjoints(self) -> StepAdjoints | SplitStepAdjoints:
+        directions = AdjointDirections(self.step, self.linearizer.activations, self.linearizer.control_array)
+        if self.linearizer.engine.device.is_cpu:
+            split = SplitStepAdjoints(directions)
+            if split.is_split:
+                return split
+        return StepAdjoints(directions)
 
     @cached_property
     def _tangents(self) -> StepTangents:
@@ -374,8 +249,8 @@ class _BatchJacobian:
             tangents.lanes.set_initial_derivatives(arena, array, directions[n_state:])
         return tangents
 
-    def compute(self, envs: IndexArray) -> tuple[Array, Array]:
-        """Jacobians of next state and of sensor values by state and controls, (n_envs, rows, n_state + n_controls)."""
+    def compute(self, envs: IndexArray) -> tuple[StateJacobian, Array]:
+        """Jacobians of next state and of sensor values by state and controls, (n_envs, n_values, n_columns)."""
         has_sensors = self.linearizer.engine.model.sensors.n_values > 0
         states = self._compute(envs, adjoints=self.linearizer.uses_reverse_mode, sensors=has_sensors)
         if states is None:
@@ -383,28 +258,26 @@ class _BatchJacobian:
             assert states is not None
         return states
 
-    def _compute(self, envs: IndexArray, *, adjoints: bool, sensors: bool) -> tuple[Array, Array] | None:
+    def _compute(self, envs: IndexArray, *, adjoints: bool, sensors: bool) -> tuple[StateJacobian, Array] | None:
         """Jacobians in reverse or forward mode; None if the tape of the reverse mode is too small."""
         n_columns = self.linearizer.n_state + self.linearizer.n_controls
         self.step.load(envs)
-        qpos = np.array(self.step.arenas["state"].view("qpos").numpy(), np.float64)
         if adjoints:
-            self._adjoints.lanes.load()
-            self._adjoints.lanes.upload()
+            self._adjoints.load()
         if sensors or not adjoints:
-            self._load_tangents(qpos)
+            self._load_tangents(np.array(self.step.arenas["state"].view("qpos").numpy(), np.float64))
         self.step.run_stage()
         self.converged = self.step.converged
         of_sensors = self._tangents.run_sensors() if sensors else np.zeros((self.n_envs, 0, n_columns))
         if adjoints:
-            rows = self._adjoints.run(qpos)
-            return None if rows is None else (self._integrate(rows), of_sensors)
+            jacobian = self._adjoints.run()
+            return None if jacobian is None else (jacobian, of_sensors)
         self._tangents.run_stage()
         for _ in range(self.linearizer.n_steps * self.step.n_stages - 1):
             self.step.run_stage()
             self.converged = self.converged & self.step.converged
             self._tangents.run_stage()
-        return self._tangent_states(), of_sensors
+        return StateJacobian.from_packed(self._tangent_states()), of_sensors
 
     def _load_tangents(self, qpos: Array) -> None:
         lanes = self._tangents.lanes
@@ -427,10 +300,3 @@ class _BatchJacobian:
             activations = lanes.result("state", "act")[self.linearizer.activations]
             states[:, 2 * n_dofs :] = activations.transpose(1, 0, 2)
         return states
-
-    def _integrate(self, rows: Array) -> Array:
-        """Jacobian of the next state from that of next velocities and activations: positions are integrated."""
-        n_dofs = self._space.n_dofs
-        velocity = np.array(self.step.arenas["state"].view("vel").numpy(), np.float64)
-        positions = self._space.integration_jacobian(velocity, self.linearizer.settings.dt, rows[:, :n_dofs])
-        return np.concatenate([positions, rows], axis=1)

@@ -39,6 +39,48 @@ CONTROL_ARRAYS = {"ctrl": "ctrl", "position": "command", "force": "dof_force_app
 ARENAS = ("state", "controls")
 
 
+def compile_derivative(
+    engine: Engine,
+    name: str,
+    arenas: Mapping[str, Arena],
+    trace: Callable[[Mapping[str, ArenaOffset]], Program],
+    settings: Settings,
+    key: object = (),
+    partitioning: Partitioning | None = None,
+    lanes: int | None = None,
+) -> Kernel:
+    """Compile the program of a derivative, or load it from the cache.
+
+    Args:
+        engine: engine whose step is differentiated.
+        name: name of the program in profilers, and part of its cache key.
+        arenas: arenas of the program without `uniform`, which is that of the engine.
+        trace: traces the program from the offsets of all arrays.
+        settings: settings of the step.
+        key: everything else that determines the program.
+        partitioning: partitioning of an environment among several GPU threads.
+        lanes: environments per SIMD vector on a CPU; None for a choice by the number of environments.
+    """
+    layouts = [engine.uniform.layout, *(arena.layout for arena in arenas.values())]
+    offsets = {array: offset for layout in layouts for array, offset in layout.offsets().items()}
+    source = ProgramSource(
+        lambda: trace(offsets),
+        program_key(name, engine.digest, settings, engine.uses_loops, key),
+        f"{engine.name}_{name}",
+    )
+    with engine.progress(f"compiling the {name.replace('_', ' ')} of a step"):
+        return Kernel(
+            source,
+            offsets,
+            engine.device,
+            engine.precision,
+            lanes=lanes,
+            partitioning=partitioning,
+            n_envs=arenas["state"].n_envs,
+            wait=engine.wait_for_optimised,
+        )
+
+
 class DerivativeProgram:
     """A compiled program of a derivative, with arenas of its own in the layout of the engine's."""
 
@@ -64,25 +106,7 @@ class DerivativeProgram:
             partitioning: partitioning of an environment among several GPU threads.
         """
         self.engine, self.arenas = engine, arenas
-        layouts = [engine.uniform.layout, *(arena.layout for arena in arenas.values())]
-        offsets = {array: offset for layout in layouts for array, offset in layout.offsets().items()}
-        source = ProgramSource(
-            lambda: trace(offsets),
-            program_key(name, engine.digest, settings, engine.uses_loops, key),
-            f"{engine.name}_{name}",
-        )
-        n_envs = arenas["state"].n_envs
-        with engine.progress(f"compiling the {name.replace('_', ' ')} of a step"):
-            kernel = Kernel(
-                source,
-                offsets,
-                engine.device,
-                engine.precision,
-                partitioning=partitioning,
-                n_envs=n_envs,
-                wait=engine.wait_for_optimised,
-            )
-        self._kernel = kernel
+        self._kernel = compile_derivative(engine, name, arenas, trace, settings, key, partitioning)
         self._output = arenas["out"] if "out" in arenas else new_arena(engine, "out", [], 1)
         self._launches: dict[int, Callable[[], None]] = {}
         self.launch = self.prepared(1)
@@ -140,6 +164,7 @@ class SolvedStep:
         self.program = DerivativeProgram(engine, "solution", self.arenas, trace, executed, key, partitioning)
         self._shared_rows = {name: list(self._find_shared_rows(name)) for name in ARENAS}
         """Arena -> ranges of rows that the engine has too: first row here, first row there, number of rows."""
+        self._n_iterations = None if self.solution is None else self.arenas["state"].view("n_iterations")
 
     def _find_shared_rows(self, name: str) -> Iterator[tuple[int, int, int]]:
         """Ranges of rows of an arena that the arena of the engine has too, adjacent arrays merged."""
@@ -160,11 +185,14 @@ class SolvedStep:
 
     def load(self, envs: IndexArray) -> None:
         """Copy the present state and inputs of environments of the engine."""
+        selected: IndexArray | slice = envs
+        if len(envs) == 1:  # much faster than an array
+            selected = slice(int(envs[0]), int(envs[0]) + 1)
         for name, ranges in self._shared_rows.items():
             source, target = self._engine_arena(name), self.arenas[name]
             for row, engine_row, n in ranges:
                 if isinstance(source.data, np.ndarray):
-                    target.data[row : row + n, : len(envs)] = source.data[engine_row : engine_row + n, envs]
+                    target.data[row : row + n, : len(envs)] = source.data[engine_row : engine_row + n, selected]
                 else:
                     target.rows(row, n).assign(source.rows(engine_row, n).numpy()[:, envs])
 
@@ -198,6 +226,6 @@ class SolvedStep:
     @property
     def converged(self) -> npt.NDArray[np.bool_]:
         """Whether the constraint solver of the last stage needed fewer than its maximum of iterations, (n_envs,)."""
-        if self.solution is None:
+        if self._n_iterations is None:
             return np.ones(self.arenas["state"].n_envs, np.bool_)
-        return np.asarray(self.arenas["state"].view("n_iterations").numpy()[0] < self.settings.iterations - 0.5)
+        return np.asarray(self._n_iterations.numpy()[0] < self.settings.iterations - 0.5)

@@ -8,9 +8,11 @@ of the constraint solver from the array `warm_start`, where a step with the sett
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+
+import numpy as np
 
 from kinema import ir
 from kinema.core import KinemaError, pause_garbage_collection
@@ -19,16 +21,21 @@ from kinema.ir import (
     TANGENT_PREFIX,
     ArenaOffset,
     MemoryLocation,
+    NotSplittableError,
     Program,
+    SplitProgram,
     Tracer,
     Value,
+    eliminate_dead_stores,
     jvp,
+    split_uniform,
     unroll,
     vjp,
 )
 from kinema.model import Model
 
 from ..arrays import ARRAYS, ElementKind, arena_arrays
+from ..engine.tangent_space import QUATERNION_BASIS_GENERATORS, TangentSpace
 from ..pipeline import advance_rk4_phase, record_step
 from ..queries.fields import OUTPUT_PREFIX
 from ..sensors.registry import KINEMATIC_KINDS, evaluate_sensors
@@ -57,6 +64,8 @@ OVERFLOW_ARRAY = "adjoint overflow"
 """Output array of adjoint programs: 1 in environments in which a loop had more iterations than can be recorded."""
 UNCONVERGED_ARRAY = "unconverged"
 """Output array of the adjoint program of a step: 1 in environments in which the constraint solver did not converge."""
+STATE_ADJOINTS = "adjoints of the state"
+"""Output array of the varying part of the adjoint program of a step."""
 COTANGENT_PREFIX = "cotangent "
 """Prefix of the arrays of gradients that are added to the adjoints of the state."""
 MAX_NORM_ARRAY = "largest norm"
@@ -176,6 +185,7 @@ def trace_step_adjoint(
     parameters: Collection[str] = (),
     *,
     loops: bool,
+    clears_lists_in_reverse: bool = False,
 ) -> Program:
     """Trace the adjoint program of a step, or of one stage of a Runge-Kutta step.
 
@@ -189,13 +199,79 @@ def trace_step_adjoint(
     ) -> Program:
         names = _differentiated_arrays(model, settings, {*STATE_TANGENTS, *STAGE_TANGENTS})
         flag = MemoryLocation(OVERFLOW_ARRAY, 0)
-        return vjp(program, inputs, _cells(names, offsets), offsets, rows, overflow_flag=flag)
+        return vjp(
+            program,
+            inputs,
+            _cells(names, offsets),
+            offsets,
+            rows,
+            overflow_flag=flag,
+            clears_lists_in_reverse=clears_lists_in_reverse,
+        )
 
     if settings.contact_smoothing:
         model = _with_wider_margins(model, settings.contact_smoothing)
     trace = partial(_trace_step, settings)
     program = _trace_derivative(model, settings, array_offsets, trace, differentiate, {}, parameters, loops=loops)
     return _flag_if_unconverged(program, settings) if needs_solution(settings) else program
+
+
+def trace_step_adjoint_split(
+    model: Model, settings: Settings, array_offsets: Mapping[str, ArenaOffset], *, loops: bool
+) -> SplitProgram:
+    """Trace the adjoint program of a step as a uniform and a varying part: lanes differ in adjoints only.
+
+    The array `STATE_ADJOINTS` of the varying part gets the adjoints of the state (positions in the tangent space,
+    velocities, activations).
+
+    Both parts are empty if the program cannot be split. Arguments as those of `trace_step_adjoint`.
+    """
+    sizes = {
+        ADJOINT_PREFIX + name: n for arena in ("state", "controls") for name, n in arena_arrays(arena, model, settings)
+    }
+    sizes[STATE_ADJOINTS] = 2 * model.n_dofs + int(np.count_nonzero(model.actuators.has_activation))
+    cells = _cells(sizes, array_offsets)
+    program = trace_step_adjoint(model, settings, array_offsets, loops=loops, clears_lists_in_reverse=True)
+    try:
+        return split_uniform(_with_state_adjoints(program, model), array_offsets, cells)
+    except NotSplittableError:
+        return SplitProgram(Program(()), Program(()))
+
+
+def _with_state_adjoints(program: Program, model: Model) -> Program:
+    """Adjoint program that also stores the adjoints of the state in the tangent space to `STATE_ADJOINTS`."""
+    space = TangentSpace(model)
+    before, after, adjoints = Tracer("coordinates before "), Tracer("adjoints of the state "), ADJOINT_PREFIX + "qpos"
+    quaternions = before.allocate_local(max(space.ball_qs.size, 1))
+    by_dof: dict[int, Value] = {
+        dof: after.read(adjoints, q)
+        for dof, q in zip(space.scalar_dofs.tolist(), space.scalar_qs.tolist(), strict=True)
+    }
+    for i, (qs, dofs) in enumerate(zip(space.ball_qs.tolist(), space.ball_dofs.tolist(), strict=True)):
+        before.write(quaternions, [before.read("qpos", q) for q in qs], 4 * i)
+        quaternion = [after.read(quaternions, 4 * i + k) for k in range(4)]
+        for column, dof in enumerate(dofs):
+            by_dof[dof] = sum_products(
+                [float(x) * component, after.read(adjoints, q)]
+                for component, generator in zip(quaternion, QUATERNION_BASIS_GENERATORS, strict=True)
+                for x, q in zip(generator[:, column], qs, strict=True)
+                if x
+            )
+    values = [by_dof[dof] for dof in range(model.n_dofs)]
+    values += [after.read(ADJOINT_PREFIX + "vel", dof) for dof in range(model.n_dofs)]
+    values += [after.read(ADJOINT_PREFIX + "act", i) for i in np.flatnonzero(model.actuators.has_activation).tolist()]
+    after.write(STATE_ADJOINTS, values)
+    first, last = before.build(), after.build()
+    locals_ = {**program.locals, **first.locals}
+    return replace(program, body=(*first.body, *program.body, *last.body), locals=locals_)
+
+
+def sum_products(factors: Iterable[Sequence[Value]]) -> Value:
+    """Sum of the products of pairs."""
+    total: Value = 0.0
+    for a, b in factors:
+        total = total + a * b
+    return total
 
 
 def _with_wider_margins(model: Model, distance: float) -> Model:
@@ -343,11 +419,12 @@ def _trace_derivative(
     values = unroll(derivative, tracer.read, tracer)
     for array, element in sorted(values):
         tracer.write(array, [values[array, element]], element)
-    return tracer.build(
+    unrolled = tracer.build(
         n_scratch=derivative.n_scratch,
         allocation_starts=derivative.allocation_starts,
         oversized_lists=derivative.oversized_lists,
     )
+    return eliminate_dead_stores(unrolled)  # values that branches leave, and nobody reads
 
 
 def _differentiated_arrays(model: Model, settings: Settings, names: Collection[str]) -> dict[str, int]:
