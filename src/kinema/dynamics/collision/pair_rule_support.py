@@ -17,7 +17,7 @@ def supports_pair_rules(model: Model, settings: Settings, *, is_cpu: bool, min_f
     constraints; without kinematic bodies, attachments, suction cups, adhesion, tactile sensors, restitution and
     speculative contacts; solved by Newton's method, not with RK4, with equal parameters in all environments. Islands
     are always solved separately; free bodies may sleep if there are no articulated trees. On a GPU, one thread steps an
-    environment, and scenes that a warp can solve have a table of geom pairs.
+    environment, and scenes with sensors, or that a warp can solve, have a table of geom pairs.
 
     Beside articulated trees there must be at least `min_free_geoms` geoms on free bodies: a table is faster for robots.
     """
@@ -29,7 +29,7 @@ def supports_pair_rules(model: Model, settings: Settings, *, is_cpu: bool, min_f
         return False
     if model.attachments.names or model.suction_cups.names or (model.actuators.link_idx >= 0).any():
         return False
-    if not is_cpu and len(set(tree_index_of_frames(model))) <= MAX_BLOCK_SPARSE_TREES:
+    if not is_cpu and (model.sensors.names or len(set(tree_index_of_frames(model))) <= MAX_BLOCK_SPARSE_TREES):
         return False
     rules, geoms = model.pair_rules.parameters, model.geoms
     if rules.restitution.any() or (rules.stiction_ratio > 1.0).any():
