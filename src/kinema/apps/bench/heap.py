@@ -170,7 +170,10 @@ def measure_heaps(
     sleep: bool = True,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Iterator[HeapMeasurement]:
-    """Yield the measurements of MuJoCo C and Kinema on heaps of several sizes; `budget` bounds settling [CPU s]."""
+    """Yield the measurements of MuJoCo C and Kinema on heaps of several sizes.
+
+    `budget` bounds settling and falling asleep [CPU s].
+    """
     for n_bodies in counts:
         with tempfile.TemporaryDirectory() as name:
             file = Path(name) / "heap.xml"
