@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import fields
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -37,15 +37,18 @@ from .morphs import (
 )
 
 
-@dataclass(frozen=True, slots=True)
 class DescriptionArguments:
     """Arguments of `Scene.add` on which the description of an entity depends, besides the object to add."""
 
-    overrides: MaterialOverrides
-    scale: ArrayLike
-    fixed: bool | None
-    kinematic: bool
-    fast: bool | str | Sequence[str] | None
+    def __init__(
+        self,
+        overrides: MaterialOverrides,
+        scale: ArrayLike,
+        fixed: bool | None,
+        kinematic: bool,
+        fast: bool | str | Sequence[str] | None,
+    ) -> None:
+        self.overrides, self.scale, self.fixed, self.kinematic, self.fast = overrides, scale, fixed, kinematic, fast
 
     def describe(self, source: Addable, messages: Diagnostics) -> Robot | World:
         """Description of an object, with the arguments applied; reads files."""
@@ -55,30 +58,37 @@ class DescriptionArguments:
         return with_fast_links(description, self.fast)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class SharedDescription:
-    """A description, and the models of the entities that have it."""
+    """A description, and the models of the entities that have it.
 
-    description: Robot | World
-    messages: tuple[Diagnostic, ...]
-    """Messages about its file, which every entity reports."""
-    is_kept: bool
-    """Whether later entities may have it too."""
-    identities: tuple[object, ...] = ()
-    """Objects of the user that the description refers to; a copy refers to them too."""
-    models: dict[Hashable, EntityModels] = field(default_factory=dict)
-    """Models of the entities, by the settings of `EntitySpec`."""
+    Args:
+        description: the description.
+        messages: messages about its file, which every entity reports.
+        is_kept: whether later entities may have it too.
+        identities: objects of the user that the description refers to; a copy refers to them too.
+    """
+
+    def __init__(
+        self,
+        description: Robot | World,
+        messages: tuple[Diagnostic, ...],
+        is_kept: bool,
+        identities: tuple[object, ...] = (),
+    ) -> None:
+        self.description, self.messages, self.is_kept = description, messages, is_kept
+        self._identities = identities
+        self._models: dict[Hashable, EntityModels] = {}
 
     def models_of(self, spec: EntitySpec) -> EntityModels:
         """Models of the entities that have this description and the settings of an entity."""
         key = spec.fixed, spec.nonconvex, spec.self_collision
-        if key not in self.models:
-            self.models[key] = EntityModels(spec)
-        return self.models[key]
+        if key not in self._models:
+            self._models[key] = EntityModels(spec)
+        return self._models[key]
 
     def private_copy(self) -> Robot | World:
         """Copy of the description for one entity, whose user may change it."""
-        return copy.deepcopy(self.description, {id(x): x for x in self.identities})
+        return copy.deepcopy(self.description, {id(x): x for x in self._identities})
 
 
 class SharedDescriptions:
@@ -110,7 +120,7 @@ def _sharing_key(source: Any, arguments: DescriptionArguments) -> Hashable | Non
     """Values on which a description depends; None for an unknown or changed file and for unknown types of values."""
     try:
         material = arguments.overrides.material
-        values = [_value_key(getattr(arguments, f.name)) for f in fields(arguments)]
+        values = map(_value_key, vars(arguments).values())
         return (_source_key(source), *values, None if material is None else id(material))
     except (TypeError, OSError):
         return None
