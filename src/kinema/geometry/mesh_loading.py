@@ -8,6 +8,7 @@ one-sentence reason.
 
 from __future__ import annotations
 
+import importlib
 import struct
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,26 +18,20 @@ import numpy as np
 
 from kinema.core import ReadError, content_digest, load_or_compute, source_digest
 
-from .formats.collada import read_collada
-from .formats.gltf import read_gltf
 from .formats.loaded_mesh import LoadedMesh, MeshSource
-from .formats.msh import read_msh
-from .formats.obj import read_obj
-from .formats.off import read_off
-from .formats.ply import read_ply
-from .formats.stl import read_stl
 from .mesh import MeshData, MeshError, MeshLimits, validate_mesh
 
-_READERS: dict[str, Callable[[MeshSource], LoadedMesh]] = {
-    ".stl": read_stl,
-    ".obj": read_obj,
-    ".dae": read_collada,
-    ".ply": read_ply,
-    ".off": read_off,
-    ".glb": read_gltf,
-    ".gltf": read_gltf,
-    ".msh": read_msh,
+_READERS = {
+    ".stl": "stl:read_stl",
+    ".obj": "obj:read_obj",
+    ".dae": "collada:read_collada",
+    ".ply": "ply:read_ply",
+    ".off": "off:read_off",
+    ".glb": "gltf:read_gltf",
+    ".gltf": "gltf:read_gltf",
+    ".msh": "msh:read_msh",
 }
+"""Reader of each format as `module:name` in `formats`: a start from the cache needs none of them."""
 
 MESH_SUFFIXES = tuple(_READERS)
 """Supported file name suffixes, in lower case."""
@@ -117,13 +112,14 @@ def parse_mesh(
     Raises:
         MeshError: the format is unknown, the data is invalid, or a limit is exceeded.
     """
-    reader = _READERS.get(suffix.lower())
-    if reader is None:
+    if suffix.lower() not in _READERS:
         raise MeshError(f"Mesh files of type '{suffix}' cannot be read; {', '.join(MESH_SUFFIXES)} can.")
     if not data:
         raise MeshError("The file is empty.")
     if data.startswith(_LFS_POINTER):
         raise MeshError("The file is a Git LFS pointer; the mesh itself has not been downloaded ('git lfs pull').")
+    module, _, name = _READERS[suffix.lower()].partition(":")
+    reader = getattr(importlib.import_module(f".formats.{module}", __package__), name)
     source = MeshSource(
         data, limits, None if file is None else file.parent, "" if file is None else str(file), with_appearance
     )

@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from kinema import geometry
 from kinema.builder import EntityModels, EntitySpec
 from kinema.core import ArrayLike, Diagnostic, Diagnostics, Origin, content_digest
 from kinema.description import PhysicsMaterial, Robot, SolverParameters, World
-from kinema.geometry import MESH_SUFFIXES, Terrain
 
 from . import morphs
 from .morphs import (
@@ -129,7 +129,7 @@ def _sharing_key(source: Any, arguments: DescriptionArguments) -> Hashable | Non
 def _source_key(source: Any) -> Hashable:
     """Hashable equivalent of an object to add; raises TypeError for descriptions, and for unknown or changed files."""
     if isinstance(source, str | os.PathLike):
-        if Path(source).suffix.lower() in MESH_SUFFIXES:
+        if Path(source).suffix.lower() in geometry.MESH_SUFFIXES:
             return _value_key(Mesh(source))
         from kinema.read import kept_reading
 
@@ -141,7 +141,7 @@ def _source_key(source: Any) -> Hashable:
     raise TypeError(f"descriptions of {type(source)} are not shared")
 
 
-BODY_TYPES = (Box, Sphere, Ellipsoid, Capsule, Cylinder, Plane, Mesh, morphs.Terrain, Terrain)
+BODY_TYPES = (Box, Sphere, Ellipsoid, Capsule, Cylinder, Plane, Mesh, morphs.Terrain, geometry.Terrain)
 COMPARED_TYPES = (*BODY_TYPES, MaterialOverrides, PhysicsMaterial, SolverParameters, Origin)
 """Dataclasses that are equal if their fields are."""
 MAX_NUMBERS = 64

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from kinema import geometry as geo
 from kinema.core import Array, Pose, cache_dir, content_digest, to_identifier, write_atomically
 from kinema.description import Mesh, PhysicsMaterial, VisualMaterial
 from kinema.geometry import (
@@ -24,10 +25,7 @@ from kinema.geometry import (
     PlanarProjection,
     Texture,
     TextureMapping,
-    builtin_texture_reference,
     cube_map_atlas,
-    encode_png,
-    read_image_pixels,
 )
 from kinema.tokens import mjcf
 
@@ -71,7 +69,7 @@ def unfolded_cube_map(reader: ModelReader, texture: int) -> str:
     name = to_identifier(reader.name(mjcf.TEXTURE, texture)) or "cube"
     file = cache_dir() / "images" / content_digest(_CACHE_VERSION, sides) / f"{name}.png"
     if not file.is_file():
-        write_atomically(file, encode_png(cube_map_atlas(np.broadcast_to(sides, (6, *sides.shape[1:])))))
+        write_atomically(file, geo.encode_png(cube_map_atlas(np.broadcast_to(sides, (6, *sides.shape[1:])))))
     return str(file) if observed(file).is_file() else ""
 
 
@@ -113,12 +111,12 @@ def _texture_inputs(reader: ModelReader, attributes: dict[str, str]) -> tuple[di
     for name in mjcf.TEXTURE_FILES:
         if attributes.get(name):
             try:
-                pixels = read_image_pixels(
+                pixels = geo.read_image_pixels(
                     reader.compiled.prepared.resolved_paths.get(attributes[name], ""), _MAX_PIXELS
                 )
             except MeshError:
                 return None, {}
-            images[f"{name}.png"] = encode_png(pixels[..., :3])
+            images[f"{name}.png"] = geo.encode_png(pixels[..., :3])
             given[name] = f"{name}.png"
     width = parse_float(attributes.get("width", "0"))
     if not images and (width is None or not 1 <= width <= _MAX_FACE_WIDTH):
@@ -286,7 +284,7 @@ def _builtin_texture(builtin_type: str, attributes: dict[str, str]) -> str:
     first, second = color("rgb1", (0.8, 0.8, 0.8)), color("rgb2", (0.5, 0.5, 0.5))
     mark = attributes.get("mark", "none")
     size = (pixels("width"), pixels("height"))
-    return builtin_texture_reference(builtin_type, size, first, second, mark, color("markrgb", (0.0, 0.0, 0.0)))
+    return geo.builtin_texture_reference(builtin_type, size, first, second, mark, color("markrgb", (0.0, 0.0, 0.0)))
 
 
 # -- visual and contact materials --------------------------------------------------------------------------------------
