@@ -31,6 +31,7 @@ from .program import (
     Statements,
     Store,
     WhileLoop,
+    map_bodies,
     nested_bodies,
 )
 from .symbolic import Value
@@ -210,6 +211,7 @@ class _Splitter:
         self._record_writes(self.program.body)
         self.position = 0
         uniform, varying = self._statements(self.program.body)
+        uniform = self._with_moved_arrays(uniform)
         copies = self._copies()
         program, starts = self.program, list(self.program.allocation_starts)
         first = replace(
@@ -380,6 +382,40 @@ class _Splitter:
         name = f"uniform local {location.array}"
         self.uniform_locals[name] = self.program.locals[location.array]
         return location._replace(array=name)
+
+    def _with_moved_arrays(self, statements: Statements) -> Statements:
+        """Statements of the uniform program, with local arrays that the varying one reads in its scratch memory.
+
+        Arrays whose elements the tables of loops refer to are copied instead.
+        """
+        columns = [x.array_columns for loop in self.program.for_each_loops for x in loop.specializations]
+        fixed = {name for x in columns for array, (arena, _) in x.items() for name in (array, arena)}
+        names = (self.copied.keys() & self.program.locals.keys()) - fixed
+        moved = {array: self.starts[array] for array in sorted(names)}
+        for array in moved:
+            del self.copied[array]
+
+        def location(x: MemoryLocation) -> MemoryLocation:
+            start = moved.get(x.array)
+            return x if start is None else MemoryLocation(SCRATCH, start + x.element, x.index)
+
+        def visit(body: Statements) -> Statements:
+            return tuple(map(statement, body))
+
+        def statement(x: Statement) -> Statement:
+            match x:
+                case BasicBlock():
+                    instructions = [
+                        i if i.location is None else i._replace(location=location(i.location)) for i in x.instructions
+                    ]
+                    return BasicBlock(tuple(instructions), tuple(Store(location(a), value) for a, value in x.stores))
+                case CountedLoop():
+                    return replace(x, count=location(x.count), body=visit(x.body))
+                case If() | WhileLoop():
+                    return replace(x, condition=location(x.condition), body=visit(x.body))
+            return map_bodies(x, visit)
+
+        return visit(statements) if moved else statements
 
     def _named(self, arena: str, row: int) -> tuple[str, int]:
         """Array and element of a row of an arena."""

@@ -135,6 +135,7 @@ class SceneLinearization:
         """Kind of control -> version of the programs, and the linearizer."""
         self._adjoints: dict[object, tuple[object, Any]] = {}
         """Kind of control and smoothing -> version of the programs, and the adjoint programs."""
+        self._all_envs = np.arange(0)
         self._pair_table: tuple[BuiltScene, BuiltScene] | None = None
         """A build of the scene with rules of collision, and the same scene with a table of pairs."""
 
@@ -185,7 +186,11 @@ class SceneLinearization:
         """Indices of the selected environments."""
         n_envs = self._scene.built.n_envs
         envs = resolve_envs(envs_idx, n_envs)
-        return np.arange(n_envs) if envs is None else envs
+        if envs is not None:
+            return envs
+        if len(self._all_envs) != n_envs:
+            self._all_envs = np.arange(n_envs)
+        return self._all_envs
 
     def _linearizer(self, by: str, label: str) -> Any:
         """Compiled derivatives by one kind of controls, kept until the scene is built again."""

@@ -164,6 +164,8 @@ class SolvedStep:
         self.program = DerivativeProgram(engine, "solution", self.arenas, trace, executed, key, partitioning)
         self._shared_rows = {name: list(self._find_shared_rows(name)) for name in ARENAS}
         """Arena -> ranges of rows that the engine has too: first row here, first row there, number of rows."""
+        self._views: tuple[int, object, object, list[tuple[np.ndarray, np.ndarray]]] | None = None
+        """Environment and memory of the engine, and views of their rows."""
         self._n_iterations = None if self.solution is None else self.arenas["state"].view("n_iterations")
 
     def _find_shared_rows(self, name: str) -> Iterator[tuple[int, int, int]]:
@@ -185,16 +187,30 @@ class SolvedStep:
 
     def load(self, envs: IndexArray) -> None:
         """Copy the present state and inputs of environments of the engine."""
-        selected: IndexArray | slice = envs
-        if len(envs) == 1:  # much faster than an array
-            selected = slice(int(envs[0]), int(envs[0]) + 1)
+        if len(envs) == 1 and isinstance(self.engine.state.data, np.ndarray):
+            for source, target in self._views_of_env(int(envs[0])):
+                target[:] = source
+            return
         for name, ranges in self._shared_rows.items():
             source, target = self._engine_arena(name), self.arenas[name]
             for row, engine_row, n in ranges:
                 if isinstance(source.data, np.ndarray):
-                    target.data[row : row + n, : len(envs)] = source.data[engine_row : engine_row + n, selected]
+                    target.data[row : row + n, : len(envs)] = source.data[engine_row : engine_row + n, envs]
                 else:
                     target.rows(row, n).assign(source.rows(engine_row, n).numpy()[:, envs])
+
+    def _views_of_env(self, env: int) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Views of the shared rows of an environment of the engine, and of the first environment here; kept."""
+        state, controls = self.engine.state.data, self.engine.controls.data
+        kept = self._views
+        if kept is None or kept[0] != env or kept[1] is not state or kept[2] is not controls:
+            views = [
+                (self._engine_arena(name).data[start : start + n, env], self.arenas[name].data[row : row + n, 0])
+                for name, ranges in self._shared_rows.items()
+                for row, start, n in ranges
+            ]
+            kept = self._views = env, state, controls, views
+        return kept[3]
 
     def load_all(self) -> None:
         """Copy the present state and inputs of all environments of the engine; arrays that it has not are zero."""
@@ -228,4 +244,5 @@ class SolvedStep:
         """Whether the constraint solver of the last stage needed fewer than its maximum of iterations, (n_envs,)."""
         if self._n_iterations is None:
             return np.ones(self.arenas["state"].n_envs, np.bool_)
-        return np.asarray(self._n_iterations.numpy()[0] < self.settings.iterations - 0.5)
+        limit = self.settings.iterations - 0.5
+        return np.array([n < limit for n in self._n_iterations.numpy()[0].tolist()])

@@ -306,7 +306,7 @@ class SplitStepAdjoints:
         results, n = self.jacobians, self.layout.n_state
         self.jacobians = results = np.zeros(results.shape, results.dtype)
         run_in_threads(self._tasks)
-        if np.count_nonzero(self._overflow):
+        if any(self._overflow[0].tolist()):
             return None
         end = n * n
         by_state, by_controls = results[:, :end], results[:, end:-1]
