@@ -9,7 +9,7 @@ import shutil
 import sys
 import tempfile
 import zlib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,11 +27,11 @@ settings.load_profile("kinema")
 # would change with any file.
 providers._get_local_constants = providers.Constants
 
-_SHARE, _LEAST = 8, 4
-"""Of the robots of a wide test one in so many is looked at, and at least about so many."""
-_EXAMPLES = 0.2
+_SHARE, _LEAST = 24, 2
+"""Of the robots of a wide test one in so many is looked at, and at least so many."""
+_EXAMPLES = 0.12
 """The share of the examples of a property that every run draws."""
-_FEWEST_EXAMPLES = 5
+_FEWEST_EXAMPLES = 4
 """The smallest number of examples drawn, unless a property asks for fewer."""
 _SLOW = 10.0
 """Time from which on a test has to say why it takes so long [s]."""
@@ -42,7 +42,7 @@ _ENVIRONMENT = {
     "OPENBLAS_NUM_THREADS": "1",
 }
 """What processes of tests are started with, unless it is set already."""
-_THRESHOLDS = 1_000_000, 5, 5
+_THRESHOLDS = 4_000_000, 5, 5
 """After how many new objects garbage is looked for, and after how many times among older ones."""
 _DROPPED_ENGINES = 96
 """After how many scenes it is: those of tests are small, and have more around them than those of users."""
@@ -100,8 +100,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return
     _draw_fewer_examples(items)
     wide = {item: _subject(item) for item in items if item.get_closest_marker("wide")}
-    counts = Counter(_function(subject) for subject in {*wide.values()})
-    left_out = {item for item, subject in wide.items() if not _is_in_share(subject, counts[_function(subject)])}
+    chosen = _share_of({*wide.values()})
+    left_out = {item for item, subject in wide.items() if subject not in chosen}
     left_out |= {item for item in items if item.get_closest_marker("exhaustive")}
     config.hook.pytest_deselected(items=[item for item in items if item in left_out])
     items[:] = [item for item in items if item not in left_out]
@@ -126,13 +126,16 @@ def _subject(item: pytest.Item) -> str:
     return f"{item.nodeid.partition('[')[0]}[{name}]"
 
 
-def _function(subject: str) -> str:
-    return subject.partition("[")[0]
-
-
-def _is_in_share(subject: str, count: int) -> bool:
-    number = zlib.crc32(subject.encode())
-    return number % max(min(_SHARE, count // _LEAST), 1) == 0
+def _share_of(subjects: set[str]) -> set[str]:
+    """Of each test a share of its subjects: those with the smallest checksums."""
+    by_test: defaultdict[str, list[str]] = defaultdict(list)
+    for subject in subjects:
+        by_test[subject.partition("[")[0]].append(subject)
+    return {
+        subject
+        for own in by_test.values()
+        for subject in sorted(own, key=lambda x: (zlib.crc32(x.encode()), x))[: max(_LEAST, -(-len(own) // _SHARE))]
+    }
 
 
 # ------------------------------------------------------------------------------------------------------------- summary

@@ -218,8 +218,8 @@ On a CPU code that is not in the cache is first compiled at the *baseline* tier:
 tenth of the time. Steps start with this code and switch to the *optimised* tier when a background process has compiled
 it. Every floating-point operation is one instruction in both tiers, so results are bitwise equal. `Scene(wait=True)` or
 `scene.prepare(wait=True)` waits for the optimised tier, as measurements should. `KINEMA_TIER=baseline` or
-`KINEMA_TIER=optimised` selects one tier. On a GPU kernels of more than 150 kB of PTX start at the baseline tier, long
-kernels of several threads per environment as several kernels.
+`KINEMA_TIER=optimised` selects one tier; the former also compiles kernels of images faster. On a GPU kernels of more
+than 150 kB of PTX start at the baseline tier, long kernels of several threads per environment as several kernels.
 
 ## Inspecting generated code
 

@@ -30,6 +30,7 @@ LEGS = """<mujoco><option timestep="0.002"/><worldbody><geom type="plane" size="
 N_ENVS = 3
 
 
+@pytest.mark.slow("compiles a step and its adjoint, and interprets their kernels in NumPy")
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_adjoints_as_a_gpu_is_told_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In kernels that share memory without initial values, of one or two threads per environment, with warps."""

@@ -29,8 +29,12 @@ ONCE_BROKE = (42, 51, 62, 179)
 """Two balls in a row at a fifth of a radian in a step; flying bodies whose ties pumped each other up; three hinges in a
 gimbal's lock, and coordinates that followed speeds which were held back; and the damper of a loop along a fine thread,
 that limits held against."""
-QUICK = (3, *ONCE_BROKE)
-SEEDS = [pytest.param(seed, marks=() if seed in QUICK else pytest.mark.benchmark) for seed in range(N_SEEDS)]
+QUICK = (3, 42, 62)
+SEEDS = [
+    *QUICK,
+    *(pytest.param(seed, marks=pytest.mark.exhaustive) for seed in ONCE_BROKE if seed not in QUICK),
+    *(pytest.param(seed, marks=pytest.mark.benchmark) for seed in range(N_SEEDS) if seed not in {*QUICK, *ONCE_BROKE}),
+]
 
 
 @pytest.mark.parametrize("seed", SEEDS)

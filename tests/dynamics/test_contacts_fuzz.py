@@ -19,7 +19,10 @@ NAMES = ["ball", "bar", "box"]
 PER_ENV = ("gravity", "geom_friction", "geom_sol_params", "geom_size")
 
 
-@pytest.mark.parametrize(("seed", "count"), [(0, 48), (25, 250)], ids=["elliptic", "pyramidal"])
+@pytest.mark.parametrize(
+    ("seed", "count"),
+    [pytest.param(0, 48, id="elliptic"), pytest.param(25, 250, id="pyramidal", marks=pytest.mark.exhaustive)],
+)
 def test_random_scenes(seed: int, count: int) -> None:
     """A few dozen of the simplest structure with cones; chains, planks and marbles with pyramids.
 

@@ -331,7 +331,7 @@ def resident():
 for _ in range(8):  # until freed memory is reused
     scenes = built()
 before = resident()
-for _ in range(12):
+for _ in range(8):
     scenes = built()
 grown = resident() - before
 del scenes
@@ -342,7 +342,7 @@ print(grown / 2**20, len(host_jit._loaded_codes))
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="the system does not say how much memory there is")
 def test_scenes_that_are_built_again_and_again_take_no_more_memory(tmp_path: Path) -> None:
-    """Twelve times three scenes, which nobody collects: a few MB at most, and no code is left in the end."""
+    """Eight times three scenes, which nobody collects: a few MB at most, and no code is left in the end."""
     robots = [tmp_path / "hopper.xml", tmp_path / "hopper.xml", tmp_path / "swing.xml"]
     robots[0].write_text(HOPPER, encoding="utf-8")
     robots[2].write_text(SWING, encoding="utf-8")

@@ -28,7 +28,6 @@ ROBOTS = {
 }
 CHOSEN = {
     ("chain", Integrator.EULER),
-    ("chain", Integrator.RK4),
     ("shorter chain", Integrator.IMPLICIT),  # its matrix is dense
     ("bodies", Integrator.IMPLICITFAST),
 }

@@ -18,6 +18,7 @@ from kinema.dynamics.tree.trace_context import TraceContext
 from kinema.model import Model
 from kinema.read import read
 from kit.assets import EXAMPLES, assets
+from kit.choosing import representatives
 from kit.robots.configurations import model_coordinates
 from kit.robots.each_joint import CASES, Case, model_of, one_joint, robot, simple_body
 
@@ -56,7 +57,9 @@ def test_a_tumbling_body_never_gains_energy(precision: str, tolerance: float) ->
     assert np.linalg.norm(runner.system()["angular_momentum"] - before["angular_momentum"]) < 0.05
 
 
-@pytest.mark.parametrize("spin", [(0.01, 2.0, 0.0), (20.0, 0.1, 0.1), (0.1, 20.0, 0.1)], ids=["middle", "fast", "both"])
+@pytest.mark.parametrize(
+    "spin", representatives([(0.1, 20.0, 0.1), (0.01, 2.0, 0.0), (20.0, 0.1, 0.1)], 1), ids=["both", "middle", "fast"]
+)
 def test_spinning_for_long(spin: tuple[float, ...]) -> None:
     """100 s about the middle axis, or at 20 rad/s: the implicit step never gains 1 %."""
     runner = spun(Integrator.IMPLICITFAST, spin)

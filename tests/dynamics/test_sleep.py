@@ -11,6 +11,7 @@ import pytest
 
 import kinema as km
 from kinema.core import KinemaError
+from kit.choosing import representatives
 
 FLOOR = '<geom name="floor" type="plane" size="50 50 1"/>'
 BOX = '<geom type="box" size=".1 .1 .1" mass="1"/>'
@@ -40,6 +41,10 @@ def boxes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return scene, entity
 
 
+by_rules = pytest.mark.parametrize("boxes", representatives(["cells", "auto"], 1), indirect=True)
+"""With rules of collision; with a table of pairs only if asked for."""
+
+
 def asleep(entity: Any, env: int = 0) -> set[int]:
     """Which boxes sleep."""
     return set(np.flatnonzero(entity.get_links_asleep()[env][-N_BOXES:]).tolist())
@@ -66,6 +71,7 @@ def test_who_and_when_as_mujoco(boxes: tuple[km.Scene, Any]) -> None:
     assert entity.get_qvel()[0, 20] < -2.0
 
 
+@by_rules
 def test_others_do_not_notice(boxes: tuple[km.Scene, Any], tmp_path: Path) -> None:
     """What is awake moves the same, bit for bit, whether others sleep or not."""
     scene, entity = boxes
@@ -130,6 +136,7 @@ def test_what_wakes(boxes: tuple[km.Scene, Any]) -> None:
     assert [asleep(entity, env) for env in range(N_ENVS)] == [every, set()]
 
 
+@by_rules
 def test_a_box_that_lands_on_others(boxes: tuple[km.Scene, Any]) -> None:
     """One island lands on another, wakes all of it, and they are one; then all of it falls asleep as one."""
     scene, entity = boxes

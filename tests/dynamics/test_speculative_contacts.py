@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from kinema.core import Array
 from kinema.description import PhysicsMaterial
 from kinema.dynamics.lowering.step_program import trace_step
 from kinema.ir import interpret_in_place
-from kit.choosing import alternating, combinations, representatives
+from kit.choosing import combinations, representative_tuples, representatives
 
 from .test_team_steps import Launches, run_kernels
 
@@ -50,7 +51,10 @@ def thrown(body: Any, speeds: Any, *, fast: Any = True, height: float = 0.113, *
 
 @pytest.mark.parametrize(
     ("dt", "precision", "codegen"),
-    combinations([0.0005, 0.002, 0.01], ["double", "single"], ["loops", "unrolled"], strength=1),
+    [
+        *combinations([0.002, 0.01], ["double", "single"], ["loops", "unrolled"], strength=1),
+        pytest.param(0.0005, "double", "loops", marks=pytest.mark.exhaustive),
+    ],
 )
 def test_a_plate_stops_a_ball(dt: float, precision: str, codegen: str) -> None:
     """A ball of 1 cm at up to 50 m/s on 5 mm: a quarter of the half thickness deep, once, and hardly a rebound."""
@@ -63,7 +67,9 @@ def test_a_plate_stops_a_ball(dt: float, precision: str, codegen: str) -> None:
     assert free[-1, -1] < -1.0, "without it, the ball passes through"
 
 
-@pytest.mark.parametrize(("cone", "precision"), alternating(["pyramidal", "elliptic"], ["double", "single"]))
+@pytest.mark.parametrize(
+    ("cone", "precision"), representative_tuples(itertools.product(["elliptic", "pyramidal"], ["single", "double"]), 1)
+)
 def test_a_sheet_stops_a_bullet(cone: str, precision: str) -> None:
     """A bullet of 1 mm at 300 m/s on 1 mm, from 0.7 m away within one step of 5 ms."""
     scene = empty(dt=0.005, precision=precision, cone=cone)
@@ -87,7 +93,7 @@ def test_before_the_impact_nothing_changes() -> None:
     np.testing.assert_allclose(heights[2, 0], 0.0075 - 0.25 * 0.0025, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", representatives(BODIES, lambda name: name in ("box", "cylinder")))
+@pytest.mark.parametrize("name", representatives(BODIES, lambda name: name == "cylinder"))
 def test_tumbling_bodies_stop(name: str) -> None:
     """All shapes from all sides, spinning; kinetic energy never increases, although they start to roll."""
     rng, n = np.random.default_rng(7), 32

@@ -146,7 +146,7 @@ class Launches:
     ("text", "n_steps", "integrator"),
     [
         pytest.param(CONES, N_STEPS, "implicitfast", id="cones"),
-        pytest.param(PYRAMIDS, N_STEPS, "implicitfast", id="pyramids"),
+        pytest.param(PYRAMIDS, N_STEPS, "implicitfast", id="pyramids", marks=pytest.mark.exhaustive),
         pytest.param(PYRAMIDS, 1, "implicit", id="implicit"),
         pytest.param(TRAY, 1, "implicitfast", id="kinematic body"),
         # points between cylinders tell apart what rounds otherwise
@@ -171,7 +171,11 @@ def test_a_step_in_launches_is_a_step(text: str, n_steps: int, integrator: str, 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize(
     "text",
-    [pytest.param(CONES, id="cones"), pytest.param(PYRAMIDS, id="pyramids", marks=pytest.mark.exhaustive)],
+    [
+        pytest.param(TRAY, id="tray"),
+        pytest.param(CONES, id="cones", marks=pytest.mark.exhaustive),
+        pytest.param(PYRAMIDS, id="pyramids", marks=pytest.mark.exhaustive),
+    ],
 )
 def test_the_step_that_is_differentiated_in_launches(text: str, tmp_path: Path) -> None:
     """It stores the solution of the constraint solver that one thread finds."""

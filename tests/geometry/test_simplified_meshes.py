@@ -34,9 +34,9 @@ def torus() -> MeshData:
     ("mesh", "off", "size"),
     [
         (sphere(1.0, 32), 0.03, 1.0),
-        (sphere(1.0, 32), 0.03, 1e3),
+        pytest.param(sphere(1.0, 32), 0.03, 1e3, marks=pytest.mark.exhaustive),
         (torus(), 0.03, 1e-4),
-        (torus(), 0.03, 1.0),
+        pytest.param(torus(), 0.03, 1.0, marks=pytest.mark.exhaustive),
         (capsule(0.2, 2.0, 32), 0.01, 1.0),
     ],
 )

@@ -32,6 +32,7 @@ from kinema.ir.program import basic_blocks
 from kinema.runtime import CACHE_ENV_VARIABLE
 from kinema.runtime.compilation import choose_envs_per_warp
 from kinema.runtime.cuda_driver import compile_ptx
+from kit.choosing import representatives
 
 from .arenas import Memory, Numbers, interpreted
 from .gpu_on_host import WARP_SIZE, run_on_host
@@ -198,7 +199,7 @@ def features(program: Program) -> set[str]:
     return found | ({"uniform"} if any(location.array == "g" for location in locations) else set())
 
 
-@pytest.mark.parametrize("precision", ["single", "double"])
+@pytest.mark.parametrize("precision", representatives(["single", "double"], 1))
 def test_nvidias_assembler_takes_every_kind_of_blocks(precision: str, tmp_path: Path) -> None:
     """As does LLVM's; what lies in arenas is read from there, and not from wherever it may be."""
     programs = [optimise(recorded(some_tree(seed))) for seed in range(TREES)]

@@ -78,7 +78,7 @@ def test_loops_within_rows(rows_of: list[list[int]]) -> None:
     np.testing.assert_allclose(state[N:], np.array(expected), rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("seed", representatives(range(4), 2))
+@pytest.mark.parametrize("seed", representatives(range(4), 1))
 def test_any_loop_may_stay(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A step with constraints, some of whose loops stay and some of which are written out: the same numbers."""
     model = build_model([EntitySpec(name="q", description=read(EXAMPLES / "quadruped" / "quadruped.xml"))])

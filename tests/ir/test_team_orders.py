@@ -82,7 +82,14 @@ def some_pairs(rng: np.random.Generator, size: int) -> list[BlockPair]:
 
 @pytest.mark.parametrize(
     ("size", "room"),
-    [(1, 1), (5, 10), (9, 36), (9, 4), (37, 30), (65, 14), pytest.param(70, 40, marks=pytest.mark.exhaustive)],
+    [
+        (1, 1),
+        (5, 10),
+        (9, 36),
+        (9, 4),
+        (37, 30),
+        *(pytest.param(*x, marks=pytest.mark.exhaustive) for x in ((65, 14), (70, 40))),
+    ],
 )
 def test_a_team_finds_the_order(size: int, room: int) -> None:
     """That of the interpreter; more blocks than threads, than bits of a word or two, and than there is room for."""

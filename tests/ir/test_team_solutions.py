@@ -247,7 +247,7 @@ LIMBS = [
 """Unknowns, limbs, and threads."""
 
 
-@pytest.mark.parametrize(("limbs", "always", "cone"), combinations(LIMBS, [False, True], [False, True]))
+@pytest.mark.parametrize(("limbs", "always", "cone"), combinations(LIMBS, [False, True], [False, True], strength=1))
 def test_limbs_are_eliminated_at_once(
     limbs: tuple[int, tuple[tuple[int, int], ...], int], always: bool, cone: bool
 ) -> None:

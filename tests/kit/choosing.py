@@ -19,6 +19,16 @@ def representatives(cases: Iterable[Any], are_chosen: Callable[[Any], bool] | in
     return found
 
 
+def representative_tuples(cases: Iterable[tuple[Any, ...]], are_chosen: Callable[[Any], bool] | int) -> list[Any]:
+    """Likewise for tests of several parameters."""
+    found = []
+    for number, case in enumerate(cases):
+        is_chosen = number < are_chosen if isinstance(are_chosen, int) else are_chosen(case)
+        marks = () if is_chosen else pytest.mark.exhaustive
+        found.append(pytest.param(*case, id="-".join(map(_name, case)), marks=marks))
+    return found
+
+
 def combinations(*axes: Iterable[Any], strength: int = 2) -> list[Any]:
     """The product of axes; all but a covering array of it are exhaustive.
 

@@ -192,7 +192,14 @@ def test_every_array_of_the_contract_is_declared() -> None:
     assert contract <= declared
 
 
-@pytest.mark.parametrize("group", declared_arrays(), ids=lambda group: group or "solver")
+@pytest.mark.parametrize(
+    "group",
+    [
+        pytest.param(group, marks=() if group else pytest.mark.slow("compiles the programs of most groups of fields"))
+        for group in declared_arrays()
+    ],
+    ids=lambda group: group or "solver",
+)
 def test_every_array_has_its_declared_shape_and_type(side: SimpleNamespace, group: str) -> None:
     """All can be tensors."""
     check_arrays(side.solver, group, tensors=HAS_TORCH)

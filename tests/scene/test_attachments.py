@@ -11,6 +11,7 @@ import pytest
 
 import kinema as km
 from kinema.core import rotate_vectors
+from kit.choosing import representatives
 
 GANTRY = """
 <mujoco>
@@ -56,7 +57,7 @@ def mujoco_trajectory(kind: str, n: int) -> np.ndarray:
     return np.array(rows)
 
 
-@pytest.mark.parametrize("codegen", ["unrolled", "loops"])
+@pytest.mark.parametrize("codegen", representatives(["unrolled", "loops"], 1))
 def test_attachments_hold_as_in_mujoco(tmp_path: Path, codegen: str) -> None:
     """All kinds of attachments, one per environment: weld and ball beside MuJoCo, rod and rope by their lengths."""
     path = tmp_path / "gantry.xml"

@@ -13,6 +13,7 @@ import kinema as km
 from kinema.core import KinemaError
 from kinema.description import PhysicsMaterial
 from kinema.scene.built_scene import KinematicMotion
+from kit.choosing import representatives
 
 H = 1e-7
 CART = """
@@ -64,7 +65,7 @@ def assert_gradients_match_differences(
     return trajectory
 
 
-@pytest.mark.parametrize("kind", ["weld", "rope"])
+@pytest.mark.parametrize("kind", representatives(["weld", "rope"], 1))
 def test_attachments(kind: str, tmp_path: Path) -> None:
     scene, cart = scene_with(tmp_path, contacts=False)
     cube = scene.add(file_of(tmp_path, "cube", CUBE))

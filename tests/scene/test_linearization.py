@@ -160,7 +160,7 @@ BODIES = """
 <geom type="box" size="0.1 0.03 0.02" contype="0" conaffinity="0"/></body>"""
 
 
-@pytest.mark.parametrize("kind", representatives(CONSTRAINTS, 2))
+@pytest.mark.parametrize("kind", representatives(CONSTRAINTS, 1))
 def test_equality_constraints_limits_and_dry_friction(kind: str, tmp_path: Path) -> None:
     text = f"<mujoco><worldbody>{BODIES}</worldbody>{CONSTRAINTS[kind]}</mujoco>"
     (tmp_path / "model.xml").write_text(text)

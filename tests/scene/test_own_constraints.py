@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import kinema as km
+from kit.choosing import combinations
 from kit.mujoco_models import quiet
 
 TEXT = """<mujoco><option timestep="0.002"/><default><geom contype="0" conaffinity="0"/></default><worldbody>
@@ -130,8 +131,7 @@ WELDED = """<mujoco><option gravity="0 0 0"/><worldbody>
 <connect name="pin" body1="hand" body2="part" anchor=".5 0 0" active="false"/></equality></mujoco>"""
 
 
-@pytest.mark.parametrize("codegen", ["unrolled", "loops"])
-@pytest.mark.parametrize("name", ["grip", "clamp", "pin"])
+@pytest.mark.parametrize(("name", "codegen"), combinations(["grip", "clamp", "pin"], ["unrolled", "loops"], strength=1))
 def test_welds_hold_the_present_pose(name: str, codegen: str, tmp_path: Path) -> None:
     """A constraint that is enabled moves nothing; with the pose of the file it pulls as MuJoCo's does."""
     file = tmp_path / "welded.xml"

@@ -273,7 +273,7 @@ def test_sensors_do_not_see_removed_bodies() -> None:
     np.testing.assert_allclose(np.ravel(gap.read("distance")), [0.35, 5.0], atol=1e-5)
 
 
-@pytest.mark.parametrize("sleep", [False, True])
+@pytest.mark.parametrize("sleep", representatives([True, False], 1))
 def test_the_grid_leaves_absent_bodies_out(sleep: bool) -> None:
     """Of a scene with rules of collision, every second body is removed; the others move as without them."""
     places = [(0.25 * (i % 4), 0.25 * (i // 4), 0.1 + 0.02 * i) for i in range(8)]
@@ -299,7 +299,7 @@ def test_the_grid_leaves_absent_bodies_out(sleep: bool) -> None:
         np.testing.assert_allclose(body.get_qpos(), other.get_qpos(), atol=1e-5)
 
 
-@pytest.mark.parametrize("warps", [False, True])
+@pytest.mark.parametrize("warps", representatives([True, False], 1))
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy computes what others leave out
 def test_launches_of_a_gpu_leave_absent_bodies_out(warps: bool) -> None:
     scene = km.Scene(quiet=True, precision="double", cone="elliptic")

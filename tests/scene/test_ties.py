@@ -8,9 +8,10 @@ import pytest
 import kinema as km
 from kinema.core import Pose
 from kit.assets import ROOT
+from kit.choosing import representatives
 
 
-@pytest.mark.parametrize("codegen", ["unrolled", "loops"])
+@pytest.mark.parametrize("codegen", representatives(["unrolled", "loops"], 1))
 def test_gaps_and_errors_are_what_poses_and_coordinates_say(codegen: str) -> None:
     """A gripper that is thrown about: its loops open a little, and more where it is put somewhere impossible."""
     scene = km.Scene(contacts=False, quiet=True, precision="double", codegen=codegen)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import kinema as km
+from kit.choosing import representatives
 from kit.mujoco_models import load
 from kit.sensor_side import converging, side
 
@@ -80,7 +81,7 @@ def test_a_tactile_sensor_survives_conversions(tmp_path: Path) -> None:
         km.Scene(quiet=True).add(tmp_path / "pad.xml", scale=2.0)
 
 
-@pytest.mark.parametrize("codegen", ["unrolled", "loops"])
+@pytest.mark.parametrize("codegen", representatives(["unrolled", "loops"], 1))
 def test_added_taxels(codegen: str) -> None:
     """A plate on the ground, pushed into it and sliding: depth and speed of each point, and variants of a ball."""
     scene = km.Scene(precision="double", quiet=True, codegen=codegen, gravity=(0, 0, 0))

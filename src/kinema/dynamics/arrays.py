@@ -14,7 +14,7 @@ from kinema.model import SERVO_STATES, Model, PrimitiveJointType
 
 from .collision.grid_plan import CLASS_ARRAY, EXCLUDED_ARRAY, GEOM_ARRAY, broad_phase_order, excluded_values
 from .collision.pair_kinds import N_CLASS_FIELDS, N_GEOM_FIELDS, find_pair_kinds, geom_values
-from .sensors.contact_weights import contact_dependent_outputs, contact_weight_table
+from .sensors.contact_weights import contact_weight_table
 from .settings import ControlMode, Integrator, Settings
 from .sleep.policy import initially_asleep, n_trees
 from .topology import trees_of_entity
@@ -153,7 +153,7 @@ _COUNTS: dict[ElementKind, Callable[[Model, Settings], int]] = {
     ElementKind.CLASS_PAIR: lambda model, _: model.pair_rules.row_of_classes.size,
     ElementKind.EXCLUDED_PAIR: lambda model, _: len(excluded_values(model)) if model.has_pair_rules else 0,
     ElementKind.SENSOR_VALUE: lambda model, _: model.sensors.n_values,
-    ElementKind.SENSOR_PAIR: lambda model, _: len(contact_dependent_outputs(model)) * len(model.pairs.geom_a),
+    ElementKind.SENSOR_PAIR: lambda model, _: len(contact_weight_table(model)),
     ElementKind.RAY_DATA: lambda model, _: len(model.sensors.ray_geoms.data),
     ElementKind.DISTANCE_DATA: lambda model, _: len(model.sensors.distance_geoms.data),
     ElementKind.TREE: lambda model, _: n_trees(model),

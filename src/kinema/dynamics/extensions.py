@@ -6,9 +6,10 @@ Cache keys contain the source code of Kinema, not of other packages. Results tha
 
 from __future__ import annotations
 
+import operator
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from functools import partial
 from typing import Any, TypeVar
 
@@ -38,8 +39,33 @@ def has_external_extensions() -> bool:
     """
     root = __name__.partition(".")[0]
     modules = ((sys.modules.get(f"{root}.{name}"), names.split()) for name, names in REGISTRIES.items())
-    registries = (getattr(module, name) for module, names in modules if module is not None for name in names)
-    return any(module.partition(".")[0] != root for registry in registries for module in _modules_of(registry))
+    registries = [getattr(module, name) for module, names in modules if module is not None for name in names]
+    entries = [*registries, *(entry for registry in registries for entry in _entries_of(registry))]
+    if len(entries) != len(_checked.entries) or not all(map(operator.is_, entries, _checked.entries)):
+        _checked.has_external = any(
+            module.partition(".")[0] != root for registry in registries for module in _modules_of(registry)
+        )
+        _checked.entries = entries
+    return _checked.has_external
+
+
+@dataclass(slots=True, eq=False)
+class _CheckedRegistries:
+    """Registries and entries that were checked last, and the result: the check is repeated when any entry changes."""
+
+    entries: list[Any] = field(default_factory=list)
+    has_external: bool = False
+
+
+_checked = _CheckedRegistries()
+
+
+def _entries_of(container: Any) -> Iterator[Any]:
+    """All entries of a registry, with those of containers in it; other entries are functions and immutable records."""
+    for entry in container.values() if type(container) is dict else container:
+        yield entry
+        if type(entry) in (dict, list, tuple):
+            yield from _entries_of(entry)
 
 
 def _modules_of(entry: Any) -> Iterator[str]:
@@ -49,7 +75,7 @@ def _modules_of(entry: Any) -> Iterator[str]:
     if isinstance(entry, Mapping):
         entry = entry.values()
     if is_dataclass(entry):
-        yield from _modules_of([getattr(entry, field.name) for field in fields(entry)])
+        yield from _modules_of([getattr(entry, x.name) for x in fields(entry)])
     elif isinstance(entry, Iterable) and not isinstance(entry, str):
         for element in entry:
             yield from _modules_of(element)

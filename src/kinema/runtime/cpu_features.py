@@ -11,6 +11,8 @@ from kinema.core import KinemaError, requested_thread_count
 
 _SIMD_FLAGS = (("avx512f", 512), ("avx2", 256), ("avx", 256), ("sse2", 128), ("asimd", 128), ("neon", 128))
 """CPU flag -> SIMD register width [bits], widest first."""
+TIER_VARIABLE = "KINEMA_TIER"
+"""Environment variable with the only tier of compiled code to use, `baseline` or `optimised`."""
 VECTOR_BITS_VARIABLE = "KINEMA_VECTOR_BITS"
 """Environment variable with the largest SIMD vector width [bits]."""
 _VECTOR_BITS = ("128", "256", "512")

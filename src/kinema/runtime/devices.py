@@ -18,7 +18,7 @@ import numpy as np
 
 from kinema.core import CACHE_ENV_VARIABLE, KinemaError, cache_dir
 
-from .cpu_features import available_memory, choose_lanes
+from .cpu_features import TIER_VARIABLE, available_memory, choose_lanes
 
 warp_lock = threading.RLock()
 """Held during initialisation and compilation of Warp, which are not thread-safe."""
@@ -38,6 +38,8 @@ def _initialise_warp() -> Any:
     wp.config.log_level = getattr(wp, "LOG_ERROR", 40)
     if os.environ.get(CACHE_ENV_VARIABLE):
         wp.config.kernel_cache_dir = str(cache_dir() / "warp")
+    if os.environ.get(TIER_VARIABLE) == "baseline":
+        wp.config.optimization_level = 1  # compiles kernels of images in two thirds of the time
     with _stderr_silenced():  # suppresses its message about a missing CUDA driver
         wp.init()
     return wp

@@ -21,11 +21,10 @@ from typing import Any
 from kinema.codegen import ENTRY_FUNCTION
 from kinema.core import KinemaError, timed_stage
 
-from .cpu_features import n_threads
+from .cpu_features import TIER_VARIABLE, n_threads
 from .llvm_compiler import BACKGROUND, OptLevel, cached_code, compile_module, compile_modules, module_digest
 from .perf_map import write_perf_map
 
-TIER_VARIABLE = "KINEMA_TIER"
 _POINTERS, _INTEGERS = 7, 6
 _SIGNATURE = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * _POINTERS, *[ctypes.c_int64] * _INTEGERS)
 """C signature of the compiled function: array pointers, then 64-bit integers."""

@@ -85,7 +85,7 @@ def counting(kinds: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> Collisi
     return CollisionTableEntry(touch, 2)
 
 
-@pytest.mark.parametrize("kinds", [("cylinder", "box"), ("cylinder", "cylinder")], ids="-".join)
+@pytest.mark.parametrize("kinds", representatives([("cylinder", "box"), ("cylinder", "cylinder")], 1), ids="-".join)
 def test_few_steps_in_single_precision(kinds: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Few polytopes grow much; depths are those of double precision, and points are on both surfaces."""
     poses = touching(kinds)
@@ -107,7 +107,7 @@ def test_few_steps_in_single_precision(kinds: tuple[str, str], monkeypatch: pyte
 
 @pytest.mark.parametrize(
     "kinds",
-    representatives([("cylinder", "box"), ("cylinder", "cylinder"), ("capsule", "cylinder")], 2),
+    representatives([("cylinder", "box"), ("cylinder", "cylinder"), ("capsule", "cylinder")], 1),
     ids="-".join,
 )
 def test_no_point_twice(kinds: tuple[str, str]) -> None:

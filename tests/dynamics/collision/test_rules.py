@@ -113,7 +113,7 @@ def stepped(file: Path, broad_phase: str, steps: int = 40) -> tuple[np.ndarray, 
 @pytest.mark.parametrize("seed", representatives(range(6), 1))
 def test_same_motion_and_contacts(tmp_path: Path, seed: int) -> None:
     """Two environments of a heap that falls: contacts by name, coordinates, velocities and forces on links."""
-    file = written(tmp_path, scene(seed))
+    file = written(tmp_path, scene(seed, 9))
     ruled, tabled = stepped(file, "cells"), stepped(file, "all")
     assert len(tabled[1]) > 5
     assert [x[:2] for x in ruled[1]] == [x[:2] for x in tabled[1]]

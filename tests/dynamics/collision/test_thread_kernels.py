@@ -18,7 +18,7 @@ def test_a_kernel_of_a_scene_with_a_candidate_list() -> None:
     """Kernels have a layout of scratch memory of their own: it keeps together what a loop fills element by element."""
     scene = km.Scene(precision="double", quiet=True)
     scene.add(km.Plane())
-    for i in range(9):
+    for i in range(5):
         scene.add(km.Sphere(0.1), pos=(0.19 * (i % 3), 0.19 * (i // 3), 0.098))
     scene.build(n_envs=2)
     engine = scene.built.engine

@@ -87,6 +87,7 @@ def _differences(robot: Robot, again: Robot) -> list[str]:
     return [d for d in differences(robot, again) if "texture" not in d]
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("file", FILES, ids=asset_id)
 def test_real_robots_come_back(file: Path, tmp_path: Path) -> None:
     """Everything of a real robot is the same, or the report says why not; and writing again changes nothing."""

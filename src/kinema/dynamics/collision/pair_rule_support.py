@@ -5,7 +5,7 @@ from __future__ import annotations
 from kinema.model import Model
 
 from ..free_bodies import articulated_trees, n_geoms_of_free_bodies
-from ..sensors.contact_weights import contact_dependent_outputs
+from ..sensors.contact_weights import contact_dependent_outputs, supports_rules_of_collision
 from ..settings import MAX_BLOCK_SPARSE_TREES, BroadPhase, Integrator, Settings, Solver
 from ..topology import tree_index_of_frames
 
@@ -14,10 +14,10 @@ def supports_pair_rules(model: Model, settings: Settings, *, is_cpu: bool, min_f
     """Whether the step of a model can use rules of collision, and is faster with them.
 
     Supported are free bodies and, on a CPU, articulated trees with actuators, limits, dry friction and equality
-    constraints; without kinematic bodies, attachments, suction cups, adhesion, sensors of contacts, restitution and
+    constraints; without kinematic bodies, attachments, suction cups, adhesion, tactile sensors, restitution and
     speculative contacts; solved by Newton's method, not with RK4, with equal parameters in all environments. Islands
     are always solved separately; free bodies may sleep if there are no articulated trees. On a GPU, one thread steps an
-    environment, and scenes that a warp can solve have a table of geom pairs.
+    environment, and scenes with sensors, or that a warp can solve, have a table of geom pairs.
 
     Beside articulated trees there must be at least `min_free_geoms` geoms on free bodies: a table is faster for robots.
     """
@@ -29,12 +29,14 @@ def supports_pair_rules(model: Model, settings: Settings, *, is_cpu: bool, min_f
         return False
     if model.attachments.names or model.suction_cups.names or (model.actuators.link_idx >= 0).any():
         return False
-    if not is_cpu and len(set(tree_index_of_frames(model))) <= MAX_BLOCK_SPARSE_TREES:
+    if not is_cpu and (model.sensors.names or len(set(tree_index_of_frames(model))) <= MAX_BLOCK_SPARSE_TREES):
         return False
     rules, geoms = model.pair_rules.parameters, model.geoms
     if rules.restitution.any() or (rules.stiction_ratio > 1.0).any():
         return False
-    if geoms.fast.any() or len(geoms.surface_velocity) or contact_dependent_outputs(model):
+    if geoms.fast.any() or len(geoms.surface_velocity):
+        return False
+    if not all(supports_rules_of_collision(model, i) for i in contact_dependent_outputs(model)):
         return False
     if not articulated_trees(model).any():
         return True

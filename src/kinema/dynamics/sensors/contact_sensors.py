@@ -8,19 +8,22 @@ to the shifted world origin, the position of the first free body, which keeps pr
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import cast
 
 from kinema import ir
 from kinema.ir import SCRATCH, ArenaOffset, IterationContext, LoopIteration, Value
 
-from ..collision.contact_buffers import ContactBuffers
+from ..collision.contact_buffer_specs import ContactSpecialization
 from ..collision.contact_records import Contact, for_each_contact
+from ..collision.contact_slots import ContactSlots
 from ..collision.vector_math import if_less
 from ..constraints.contact_jacobian import spatial_contact_jacobian
 from ..constraints.friction_cone import contact_cost_derivatives
 from ..pipeline import compute
-from ..rigid.kinematics import shifted_world_origin
+from ..rigid.kinematics import IDENTITY_POSE, Pose, shifted_world_origin
 from ..step import StepData
+from ..tree.node_values import NodeValues, flatten, unflatten
 from ..vector_math import Vector, add, cross, dot, scale, sub
 from .contact_weights import pair_weights, weight_offset
 from .frame_sensors import to_local_point
@@ -36,8 +39,22 @@ from .sensor_outputs import (
 # ------------------------------------------------------------------------------------------------ contacts of an output
 
 CONTACT_WEIGHTS = "contact_weights"
-ContactVisitor = Callable[[IterationContext, Contact, Value], None]
-"""Traced callback (iteration, contact, weight, specialization): weight is the sign of the contact in the output."""
+OBJECT_POSE = "object pose"
+"""Array with the world pose of the mounting of an output, in loops over pairs of a model with rules of collision."""
+
+
+@dataclass(frozen=True, slots=True)
+class SensedOutput:
+    """The sensor output that a contact is visited for."""
+
+    specialization: SensorOutputSpecialization
+    params: Callable[[], Sequence[Value]]
+    pose: Callable[[NodeValues[Pose]], Pose]
+    """Pose of the mounting, given the poses of the frames about the shifted world origin."""
+
+
+ContactVisitor = Callable[[IterationContext, Contact, Value, SensedOutput], None]
+"""Traced callback (iteration, contact, weight, output): weight is the sign of the contact in the output."""
 
 
 def visit_contacts(
@@ -63,7 +80,9 @@ def visit_contacts(
     ctx, buffers = data.ctx, data.contact_buffers
     if buffers is None:
         return
-    assert isinstance(buffers, ContactBuffers)  # sensors measure contacts of listed pairs
+    if isinstance(buffers, ContactSlots):
+        _visit_contacts_of_pools(data, buffers, outputs, output_indices, sums, visitor)
+        return
     model, rows = ctx.model, []
     for i in output_indices:
         weights = pair_weights(model, i)
@@ -82,7 +101,12 @@ def visit_contacts(
             )
 
     def body(iteration: IterationContext) -> None:
-        _, set_specialization = iteration.specialization  # type: ignore[misc]
+        output, set_specialization = iteration.specialization  # type: ignore[misc]
+        sensed = SensedOutput(
+            output,
+            lambda: iteration.constants("params"),
+            lambda poses: attachment_pose(iteration, poses, OBJECT_FRAME),
+        )
 
         def visit(contact: Contact) -> None:
             pair = ir.absolute(contact.scalar("signed_pair")) - 1.0
@@ -92,7 +116,7 @@ def visit_contacts(
                 "nonzero weight",
                 0.5,
                 ir.absolute(weight),
-                lambda: visitor(iteration, contact, weight),
+                lambda: visitor(iteration, contact, weight, sensed),
             )
 
         if_less(
@@ -105,6 +129,72 @@ def visit_contacts(
 
     with ctx.without_unrolling():
         ctx.for_each("contacts of sensors", rows, body)
+
+
+def _visit_contacts_of_pools(
+    data: StepData,
+    slots: ContactSlots,
+    outputs: SensorOutputs,
+    output_indices: Sequence[int],
+    sums: Mapping[int, ArenaOffset],
+    visitor: ContactVisitor,
+) -> None:
+    """Trace loops over all pairs in contact for each output of a model with rules of collision; as `visit_contacts`."""
+    ctx, model = data.ctx, data.ctx.model
+    compute(data, "shifted_world_poses")
+    poses = data.shifted_world_poses
+    places = {i: ctx.allocate(len(flatten(IDENTITY_POSE))) for i in output_indices}
+    rows = [outputs.frame_iteration(i, {OBJECT_POSE: places[i]}) for i in output_indices]
+    ctx.for_each(
+        "mountings of sensors",
+        rows,
+        lambda iteration: iteration.write(OBJECT_POSE, flatten(attachment_pose(iteration, poses, OBJECT_FRAME))),
+    )
+    for i in output_indices:
+        arrays = {"sum": sums[i], OBJECT_POSE: places[i], CONTACT_WEIGHTS: ctx.array_offsets[CONTACT_WEIGHTS]}
+        is_pair_kind = outputs.info.kinds[i] in CONTACT_KINDS
+        offset, params = float(weight_offset(model, i)), list(outputs.info.params[i])
+
+        def body(
+            iteration: IterationContext,
+            specialization: ContactSpecialization,
+            i: int = i,
+            is_pair_kind: bool = is_pair_kind,
+            offset: float = offset,
+            params: Sequence[Value] = params,
+        ) -> None:
+            def pose(_: NodeValues[Pose]) -> Pose:
+                return unflatten(IDENTITY_POSE, iteration.read_array(OBJECT_POSE, len(flatten(IDENTITY_POSE))))
+
+            sensed = SensedOutput(outputs.specialization_of(i), lambda: params, pose)
+            weights = [iteration.tracer.read(CONTACT_WEIGHTS, 0, iteration.read(f"geom {x}") + offset) for x in "ab"]
+            weight = (_orientation if is_pair_kind else _side)(*weights)
+
+            def visit(contact: Contact) -> None:
+                signed = ir.select(contact.scalar("signed_pair"), 0.0, -weight, weight)
+                visitor(iteration, contact, signed, sensed)
+
+            if_less(
+                iteration.tracer,
+                "nonzero weight",
+                0.5,
+                ir.absolute(weight),
+                lambda: slots.for_each_contact(iteration, specialization, visit),
+            )
+
+        slots.for_each_active_buffer("contacts of sensors", body, slots.loops(extra=arrays))
+
+
+def _side(a: Value, b: Value) -> Value:
+    """+1 if only the second geom of a pair is measured, -1 if only the first one is, else 0."""
+    return b - a
+
+
+def _orientation(a: Value, b: Value) -> Value:
+    """+1 if the geoms of a pair match the first and second object of a contact sensor, -1 if swapped, else 0."""
+    second_a, second_b = (ir.select(1.5, x, 1.0, 0.0) for x in (a, b))
+    first_a, first_b = a - 2.0 * second_a, b - 2.0 * second_b
+    return ir.select(0.5, first_a * second_b, 1.0, -first_b * second_a)
 
 
 def allocate_zero_sums(data: StepData, output_indices: Sequence[int], width: int) -> dict[int, ArenaOffset]:
@@ -142,14 +232,12 @@ def measure_touch(data: StepData, outputs: SensorOutputs, output_indices: list[i
     ctx, poses = data.ctx, data.shifted_world_poses
     sums = allocate_zero_sums(data, output_indices, 1)
 
-    def visit(iteration: IterationContext, contact: Contact, weight: Value) -> None:
-        output, _ = iteration.specialization  # type: ignore[misc]
-        assert isinstance(output, SensorOutputSpecialization)
+    def visit(iteration: IterationContext, contact: Contact, weight: Value, sensed: SensedOutput) -> None:
         normal: Vector = contact.read("axes", 0, 3)
         force = dot(contact_wrench(contact)[3:], normal)
-        pose = attachment_pose(iteration, poses, OBJECT_FRAME)
+        pose = sensed.pose(poses)
         ray = Ray.in_frame(pose, contact.read("point"), scale(-weight, normal))
-        distance = PRIMITIVE_INTERSECTIONS[str(output.options[0])](ray, iteration.constants("params"))
+        distance = PRIMITIVE_INTERSECTIONS[str(sensed.specialization.options[0])](ray, sensed.params())
         counted = ir.select(distance, HIT_THRESHOLD, ir.maximum(force, 0.0), 0.0)
         iteration.write("sum", [iteration.read("sum") + counted])
 
@@ -189,21 +277,20 @@ def measure_contacts(data: StepData, outputs: SensorOutputs, output_indices: lis
     _clear_entries(data, outputs, sums)
     poses = data.shifted_world_poses
 
-    def visit(iteration: IterationContext, contact: Contact, weight: Value) -> None:
-        output, _ = iteration.specialization  # type: ignore[misc]
-        volume = str(output.options[2])
+    def visit(iteration: IterationContext, contact: Contact, weight: Value, sensed: SensedOutput) -> None:
+        reduce, volume = (str(sensed.specialization.options[i]) for i in (1, 2))
+        count = sensed.params
         if not volume:
-            _accumulate_contact(iteration, contact, weight, str(output.options[1]))
+            _accumulate_contact(iteration, contact, weight, reduce, count)
             return
-        local_point = to_local_point(attachment_pose(iteration, poses, OBJECT_FRAME), contact.read("point"))
-        is_inside = contains_point(volume, local_point, iteration.constants("params")[1:])
-        reduce = str(output.options[1])
+        local_point = to_local_point(sensed.pose(poses), contact.read("point"))
+        is_inside = contains_point(volume, local_point, sensed.params()[1:])
         if_less(
             iteration.tracer,
             "inside sensor volume",
             0.5,
             is_inside,
-            lambda: _accumulate_contact(iteration, contact, weight, reduce),
+            lambda: _accumulate_contact(iteration, contact, weight, reduce, count),
         )
 
     visit_contacts(data, outputs, output_indices, sums, visit)
@@ -226,7 +313,9 @@ def _clear_entries(data: StepData, outputs: SensorOutputs, sums: Mapping[int, Ar
     data.ctx.for_each("clear contact entries", rows, lambda iteration: iteration.write("entry", [UNBOUNDED]))
 
 
-def _accumulate_contact(iteration: IterationContext, contact: Contact, weight: Value, reduce: str) -> None:
+def _accumulate_contact(
+    iteration: IterationContext, contact: Contact, weight: Value, reduce: str, params: Callable[[], Sequence[Value]]
+) -> None:
     """Traced code: add one matching contact to the accumulator of an MJCF contact sensor, by the sensor's reduction.
 
     A record has force and torque in the contact frame, distance, position relative to the shifted world origin, normal
@@ -237,6 +326,7 @@ def _accumulate_contact(iteration: IterationContext, contact: Contact, weight: V
         contact: the contact.
         weight: positive if the stored normal points from the first to the second object of the sensor, else negative;
             the absolute value is the rank of the contact's geom pair in MuJoCo's order.
+        params: parameters of the output; the first one is the number of entries.
         reduce: `netforce` (sum up), or the sort key of the entries: `none` (rank), `mindist` or `maxforce`.
     """
     point, normal_sign = contact.read("point"), ir.select(0.0, weight, 1.0, -1.0)
@@ -261,10 +351,10 @@ def _accumulate_contact(iteration: IterationContext, contact: Contact, weight: V
     ]
     iteration.write("sum", [count + 1.0])
     key = {"none": ir.absolute(weight), "mindist": distance, "maxforce": -magnitude}[reduce]
-    _insert_entry(iteration, [key, *record])
+    _insert_entry(iteration, [key, *record], params()[0])
 
 
-def _insert_entry(iteration: IterationContext, entry: Sequence[Value]) -> None:
+def _insert_entry(iteration: IterationContext, entry: Sequence[Value], n_entries: Value) -> None:
     """Traced code: stable insertion of an entry into the sorted entries; the last entry is dropped."""
     tracer = iteration.tracer
     carried = tracer.allocate_local(1 + ENTRY_WIDTH)  # key to compare with, entry
@@ -282,7 +372,7 @@ def _insert_entry(iteration: IterationContext, entry: Sequence[Value]) -> None:
 
         if_less(tracer, "earlier entry", tracer.read(carried), stored[0], swap)
 
-    tracer.counted_loop("contact entries", iteration.constant("params"), visit)
+    tracer.counted_loop("contact entries", n_entries, visit)
 
 
 def _write_contact_output(iteration: IterationContext) -> None:

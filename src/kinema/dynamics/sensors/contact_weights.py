@@ -141,11 +141,40 @@ def subtree_mask(model: Model, link: int) -> np.ndarray:
     return result
 
 
+def supports_rules_of_collision(model: Model, output: int) -> bool:
+    """Whether a contact-dependent output can be measured without a table of pairs.
+
+    Tactile outputs number the pairs, and contact outputs that list contacts in MuJoCo's order need the rank of a pair.
+    """
+    info = model.sensors.outputs
+    if info.kinds[output] in TACTILE_KINDS:
+        return False
+    return info.kinds[output] not in CONTACT_PAIR_KINDS or info.options[output][1] != "none"
+
+
+def geom_weights(model: Model, output: int) -> Array:
+    """Weight of each geom for a contact-dependent output of a model with rules of collision, (n_geoms,).
+
+    For outputs of a link or subtree 1 if the geom belongs to it; for MJCF contact sensors 1 if it matches the first
+    object, plus 2 if it matches the second one.
+    """
+    info, geoms = model.sensors.outputs, model.geoms
+    if info.kinds[output] in CONTACT_PAIR_KINDS:
+        first, second = (_geom_mask(model, *x.split(" ", 2)) for x in info.contact_filters[output])
+        return first + 2.0 * second
+    mask = _link_mask(model, int(info.target_idx[output]), with_subtree=info.kinds[output] in LOAD_KINDS)
+    return mask[geoms.link_idx].astype(np.float64)
+
+
 def contact_weight_table(model: Model) -> Array:
     """Weights of all pairs for each contact-dependent output, concatenated: (n_outputs * n_pairs,).
 
-    Those of contact outputs are multiplied by the rank of the pair in MuJoCo's order of contacts, from 1.
+    Those of contact outputs are multiplied by the rank of the pair in MuJoCo's order of contacts, from 1. With rules of
+    collision the weights of all geoms (`geom_weights`).
     """
+    if model.has_pair_rules:
+        rows = [geom_weights(model, i) for i in contact_dependent_outputs(model)]
+        return np.concatenate(rows) if rows else np.zeros(0)
     weights = [
         pair_weights(model, i) * (1.0 + model.pairs.rank if kind in CONTACT_PAIR_KINDS else 1.0)
         for i in contact_dependent_outputs(model)
@@ -156,4 +185,5 @@ def contact_weight_table(model: Model) -> Array:
 
 def weight_offset(model: Model, output: int) -> int:
     """Index of the first weight of an output in `contact_weight_table`."""
-    return contact_dependent_outputs(model).index(output) * len(model.pairs.geom_a)
+    count = len(model.geoms.names) if model.has_pair_rules else len(model.pairs.geom_a)
+    return contact_dependent_outputs(model).index(output) * count

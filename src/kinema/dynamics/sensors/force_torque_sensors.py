@@ -31,7 +31,7 @@ from ..step import KINEMATIC_STATE_QUANTITIES, StepData
 from ..topology import dynamic_frames
 from ..tree.kinematic_tree import link_ref, root_link
 from ..vector_math import add, cross, rotate_inverse, scale, sub
-from .contact_sensors import allocate_zero_sums, contact_wrench, visit_contacts
+from .contact_sensors import SensedOutput, allocate_zero_sums, contact_wrench, visit_contacts
 from .contact_weights import subtree_mask
 from .sensor_outputs import (
     OBJECT_FRAME,
@@ -285,7 +285,7 @@ def measure_force_torque(data: StepData, outputs: SensorOutputs, output_indices:
     subtree_wrenches = ctx.sum_over_subtrees("subtree wrenches", partial(newton_euler_wrench, data))
     sums = allocate_zero_sums(data, output_indices, 6)
 
-    def add_contact(iteration: IterationContext, contact: Contact, weight: Value) -> None:
+    def add_contact(iteration: IterationContext, contact: Contact, weight: Value, _: SensedOutput) -> None:
         iteration.write("sum", add(iteration.read_array("sum", 6), scale(weight, contact_wrench(contact))))
 
     visit_contacts(data, outputs, output_indices, sums, add_contact)

@@ -21,7 +21,7 @@ from ..tree.kinematic_tree import frame_ref
 from ..tree.node_constants import with_per_env_parameters
 from ..tree.node_values import NodeValues
 from ..vector_math import Vector, add, dot, matmul, rotate, sub
-from .contact_sensors import allocate_zero_sums, visit_contacts
+from .contact_sensors import SensedOutput, allocate_zero_sums, visit_contacts
 from .contact_weights import TACTILE_GEOM, TACTILE_KINDS, tactile_geom_constants, tactile_geoms
 from .frame_sensors import to_local_point
 from .ray_casting import RAY_DATA
@@ -67,7 +67,7 @@ def measure_tactile(data: StepData, outputs: SensorOutputs, output_indices: list
         ctx.for_each("tactile sensors", copies, _write_values)
 
 
-def _mark_geom(iteration: IterationContext, _contact: Contact, weight: Value) -> None:
+def _mark_geom(iteration: IterationContext, _contact: Contact, weight: Value, _output: SensedOutput) -> None:
     """Traced code: mark the geom of a contact; the weight is the index of its mark, from 1."""
     iteration.tracer.write("sum", [1.0], 0, weight - 1.0)
 
