@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kit.assets import ROOT
-from kit.choosing import alternating, combinations, covering, representatives
+from kit.choosing import alternating, combinations, covering, representative_tuples, representatives
 
 _CHANGED = re.compile(r"\bsys\.path\b|\bsyspath_prepend\b")
 
@@ -44,6 +44,8 @@ def test_what_is_not_chosen_is_exhaustive() -> None:
     assert sum(not case.marks for case in cases) == 3
     assert [hasattr(case, "marks") for case in representatives("abc", 1)] == [False, True, True]
     assert [hasattr(case, "marks") for case in representatives("abc", lambda case: case > "a")] == [True, False, False]
+    pairs = representative_tuples([("a", 1), ("b", 2)], lambda case: case == ("b", 2))
+    assert [(case.id, case.values, len(case.marks)) for case in pairs] == [("a-1", ("a", 1), 1), ("b-2", ("b", 2), 0)]
 
 
 INNER = """

@@ -152,7 +152,7 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
     own.close()
 
 
-@pytest.mark.parametrize(("fill", "n_envs"), alternating([pile, small], [1, 300]))
+@pytest.mark.parametrize(("fill", "n_envs"), representative_tuples(itertools.product([small, pile], [300, 1]), 1))
 def test_a_scene_switches_between_steps(fill: Fill, n_envs: int, gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
     """And goes on bit for bit as one that never does: launches that were recorded before run the new code."""
     scene = made(fill, n_envs)
