@@ -62,7 +62,7 @@ def random_rules(rng: np.random.Generator) -> PairRulesInfo:
 def searching_program(model: Any, levels: list[GridLevel], memory: Memory) -> tuple[Program, int]:
     """Program that searches pairs among AABBs in the array `aabbs` and copies its list to `found`; its length."""
     ctx: Any = SearchContext(model, memory.places())
-    search = GridBroadPhase(ctx, memory.places()["aabbs"], levels, N_GEOMS)
+    search = GridBroadPhase(ctx, memory.places()["aabbs"], levels, N_GEOMS, memory.places().get("awake"))
     search.list_candidates()
     length = 1 + CANDIDATE_SIZE * search.capacity
 
@@ -85,9 +85,13 @@ def expected_pairs(model: Any, centres: np.ndarray, halves: np.ndarray) -> set[t
     return {(int(a), int(b)) for a, b in np.argwhere(np.triu(collides, 1))}
 
 
+@pytest.mark.parametrize("has_sleep", [False, True])
 @pytest.mark.parametrize("seed", representatives(range(100), 1))
-def test_pairs_are_those_of_all_pairs_tests(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
-    """Random scenes with sizes from 1e-3 to 1e3 m, close together or apart, some geoms without bounds."""
+def test_pairs_are_those_of_all_pairs_tests(monkeypatch: pytest.MonkeyPatch, seed: int, *, has_sleep: bool) -> None:
+    """Random scenes with sizes from 1e-3 to 1e3 m, close together or apart, some geoms without bounds.
+
+    With sleep, of pairs of which at least one body is awake.
+    """
     monkeypatch.setattr(grid_plan, "MIN_GEOMS_OF_LEVEL", 3)
     rng = np.random.default_rng(seed)
     spread = rng.uniform(0.0, 3.0)
@@ -101,7 +105,7 @@ def test_pairs_are_those_of_all_pairs_tests(monkeypatch: pytest.MonkeyPatch, see
         geoms=SimpleNamespace(
             names=("",) * N_GEOMS,
             types=("sphere",) * N_GEOMS,
-            frame_idx=np.repeat(np.arange(N_GEOMS // 2), 2) - 1,
+            frame_idx=np.repeat(np.arange(N_GEOMS // 2), 2) - (not has_sleep),  # the interpreter clips indices of -1
         ),
         frames=SimpleNamespace(),
         options=SimpleNamespace(elliptic=False, multiccd=True),
@@ -112,7 +116,7 @@ def test_pairs_are_those_of_all_pairs_tests(monkeypatch: pytest.MonkeyPatch, see
         "broad_phase_excluded": excluded_values(model),
     }
     memory = Memory(
-        state=[("aabbs", 6 * N_GEOMS)],
+        state=[("aabbs", 6 * N_GEOMS), *([("awake", 1 + N_GEOMS // 2)] if has_sleep else [])],
         out=[("found", 1 + CANDIDATE_SIZE * 16 * N_GEOMS)],
         uniform=[(name, len(values)) for name, values in uniform.items()],
     )
@@ -124,12 +128,17 @@ def test_pairs_are_those_of_all_pairs_tests(monkeypatch: pytest.MonkeyPatch, see
     half_extents[22::23] = 1e15
     aabbs = np.concatenate([centres, half_extents], axis=1)[order].reshape(-1, N_SCENES)
     tables = np.concatenate(list(uniform.values()))[:, None]
-    found = compiled(program, memory, {"state": aabbs, "uniform": tables}, N_SCENES, lanes=1)["out"]
+    awake = (rng.random((1 + N_GEOMS // 2, N_SCENES)) < rng.random(N_SCENES)).astype(float)
+    state = np.vstack([aabbs, awake]) if has_sleep else aabbs
+    found = compiled(program, memory, {"state": state, "uniform": tables}, N_SCENES, lanes=1)["out"]
     n_found = 0
     for scene in range(N_SCENES):
         records = found[1 : 1 + CANDIDATE_SIZE * int(found[0, scene]), scene].reshape(-1, CANDIDATE_SIZE).astype(int)
         pairs = [(a, b) for a, b, _ in records.tolist()]
         expected = expected_pairs(model, centres[..., scene], half_extents[..., scene])
+        if has_sleep:
+            is_awake = awake[1 + model.geoms.frame_idx, scene] > 0.5
+            expected = {(a, b) for a, b in expected if is_awake[a] or is_awake[b]}
         assert len(pairs) == len(set(pairs))
         if len(expected) > CANDIDATES_PER_GEOM * N_GEOMS:  # more than fit in the list
             assert len(pairs) == CANDIDATES_PER_GEOM * N_GEOMS
@@ -138,7 +147,7 @@ def test_pairs_are_those_of_all_pairs_tests(monkeypatch: pytest.MonkeyPatch, see
         assert set(pairs) == expected
         n_found += len(pairs)
     assert n_found > N_SCENES
-    few = interpreted(program, memory, {"state": aabbs[:, :2], "uniform": tables}, 2)["out"]
+    few = interpreted(program, memory, {"state": state[:, :2], "uniform": tables}, 2)["out"]
     for scene in range(2):
         length = 1 + CANDIDATE_SIZE * int(few[0, scene])
         np.testing.assert_array_equal(few[:length, scene], found[:length, scene])

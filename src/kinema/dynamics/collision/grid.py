@@ -129,12 +129,21 @@ class GridBroadPhase:
         if self.awake_frames is not None:
             self._count_awake(level)
 
-        def look_up(position: Value) -> None:
-            if not self.ctx.settings.presence:
+        def look_up_unless_asleep(position: Value) -> None:
+            if self.awake_frames is None:
                 self._look_up(level, position)
                 return
+            # a sleeping geom of the level is found by those that are awake
+            is_of_level = ir.select(level.constant("first") - 0.5, position, 1.0, 0.0)
+            looks_up = 1.0 - is_of_level * (1.0 - self._is_awake(tracer, position))
+            if_less(tracer, "looks up", 0.5, looks_up, lambda: self._look_up(level, position))
+
+        def look_up(position: Value) -> None:
+            if not self.ctx.settings.presence:
+                look_up_unless_asleep(position)
+                return
             half_extent = tracer.read("aabbs", 3, float(AABB_SIZE) * position)  # negative if the body is absent
-            if_less(tracer, "present", 0.0, half_extent, lambda: self._look_up(level, position))
+            if_less(tracer, "present", 0.0, half_extent, lambda: look_up_unless_asleep(position))
 
         tracer.counted_loop("geoms up to the level", level.constant("end"), look_up)
 
@@ -199,7 +208,9 @@ class GridBroadPhase:
 
         Cells along x are consecutive, so that three neighbours are one range, and a second one at the end of the table.
         Of two geoms of the level, one is found from the other: in the rows of cells that follow its own row in the
-        order of y and z, and after it in its own row. Of a sleeping body, rows without awake bodies are skipped.
+        order of y and z, and after it in its own row. With sleep, geoms of awake bodies also find those of sleeping
+        bodies in the other rows. Of a sleeping body, which finds geoms of other levels only, rows without awake bodies
+        are skipped.
         """
         tracer, state = level.tracer, level.tracer.allocate_local(N_LOOK_UP_VALUES)
         aabb = [tracer.read("aabbs", i, float(AABB_SIZE) * position) for i in range(AABB_SIZE)]
@@ -212,7 +223,7 @@ class GridBroadPhase:
         tracer.write(state, [*rows, *layers, *aabb, position, is_own, _wrap(level, x - 1.0), is_awake])
 
         def visit_row(i: Value) -> None:
-            row = i + float(OWN_ROW) * tracer.read(state, IS_OWN)
+            row = i + float(OWN_ROW) * tracer.read(state, IS_OWN) if self.awake_frames is None else i
             layer = ir.floor((row + 0.5) * (1.0 / 3.0))
             start = tracer.read(state, 0, row - 3.0 * layer) + tracer.read(state, 3, layer)
             start = _wrap(level, start + tracer.read(state, COLUMN))
@@ -223,10 +234,13 @@ class GridBroadPhase:
             # in its own row, a geom of the level is tested with those that follow it
             after = ir.select(ir.absolute(row - float(OWN_ROW)), 0.5, tracer.read(state, IS_OWN), 0.0)
             after = ir.select(0.5, after, tracer.read(state, OWN_POSITION), -1.0)
+            if self.awake_frames is not None:
+                is_before = ir.select(row, OWN_ROW - 0.5, tracer.read(state, IS_OWN), 0.0)
+                after = ir.select(0.5, is_before, float(self.n_geoms), after)
             tracer.write(state, [after, first], AFTER)
-            tracer.counted_loop("geoms of neighbouring cells", self._n_tested(tracer, state, first, end), visit)
+            tracer.counted_loop("geoms of neighbouring cells", self._n_tested(tracer, state, row, first, end), visit)
             tracer.write(state, [0.0], AFTER + 1)
-            tracer.counted_loop("geoms beyond the end", self._n_tested(tracer, state, 0.0, n_beyond), visit)
+            tracer.counted_loop("geoms beyond the end", self._n_tested(tracer, state, row, 0.0, n_beyond), visit)
 
         def visit(i: Value) -> None:
             other = tracer.read("in order", 0, tracer.read(state, AFTER + 1) + i)
@@ -234,19 +248,27 @@ class GridBroadPhase:
             separation = aabb_separation(
                 own, [tracer.read("aabbs", k, float(AABB_SIZE) * other) for k in range(AABB_SIZE)]
             )
-            separation = ir.select(tracer.read(state, AFTER), other, separation, 1.0)
+            is_tested = ir.select(tracer.read(state, AFTER), other, 1.0, 0.0)
+            if self.awake_frames is not None:
+                is_other = ir.select(0.5, ir.absolute(other - tracer.read(state, OWN_POSITION)), 1.0, 0.0)
+                is_tested = ir.maximum(is_tested, is_other * (1.0 - self._is_awake(tracer, other)))
+            separation = ir.select(0.5, is_tested, separation, 1.0)
             if_less(
                 tracer, "overlap", separation, 0.0, lambda: self._emit(level, tracer.read(state, OWN_POSITION), other)
             )
 
-        tracer.counted_loop("rows of cells", 9.0 - float(OWN_ROW) * is_own, visit_row)
+        n_rows = 9.0 - float(OWN_ROW) * is_own if self.awake_frames is None else 9.0
+        tracer.counted_loop("rows of cells", n_rows, visit_row)
 
-    def _n_tested(self, tracer: ir.Tracer, state: str, first: Value, end: Value) -> Value:
-        """Number of geoms of a range that are tested: 0 if neither the geom nor any of the range is awake."""
+    def _n_tested(self, tracer: ir.Tracer, state: str, row: Value, first: Value, end: Value) -> Value:
+        """Number of geoms of a range in a row of cells that are tested: 0 if sleep leaves no candidates."""
         if self.awake_frames is None:
             return end - first
         n_awake = tracer.read("awake before", 0, end) - tracer.read("awake before", 0, first)
-        return ir.select(0.5, tracer.read(state, IS_AWAKE) + n_awake, end - first, 0.0)
+        # in the rows before its own one, a geom of the level finds those of sleeping bodies only
+        is_before = ir.select(row, OWN_ROW - 0.5, tracer.read(state, IS_OWN), 0.0)
+        n_wanted = ir.select(0.5, is_before, end - first - n_awake, tracer.read(state, IS_AWAKE) + n_awake)
+        return ir.select(0.5, n_wanted, end - first, 0.0)
 
     # ---------------------------------------------------------------------------------------------------- other geoms
 
