@@ -6,6 +6,7 @@ Parameters of nodes are plain floats, or symbolic scalars where they may differ 
 from __future__ import annotations
 
 import enum
+import gc
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -203,10 +204,12 @@ MAX_KEPT_NODES = 4_000
 
 
 def forget_large_trees() -> None:
-    """Release the memory of large trees, which are made again if they are needed."""
+    """Release the memory of large trees, which are made again if they are needed, and of cyclic objects of tracing."""
     kept = [item for item in _recent_nodes if len(item[1]) <= MAX_KEPT_NODES]
-    _recent_nodes.clear()
-    _recent_nodes.extend(kept)
+    if len(kept) < len(_recent_nodes):
+        _recent_nodes.clear()
+        _recent_nodes.extend(kept)
+        gc.collect()
 
 
 def build_tree(model: Model) -> KinematicTree:
