@@ -153,3 +153,13 @@ def test_terrain_of_shapes_is_taken_as_it_is() -> None:
     form: Any = km.Scene().add(km.Terrain(ground), scale=(1, 1, 2)).description.links[0].shapes[0].geometry
     np.testing.assert_array_equal(form.heights, 2 * ground.heights)
     assert (form.size, form.base) == ((2.0, 1.0), 1.0)
+
+
+def test_many_fixed_bodies_by_themselves() -> None:
+    """A scene without degrees of freedom, with as many shapes as scenes with collision rules have."""
+    scene = km.Scene()
+    for i in range(80):
+        scene.add(km.Box((0.1, 0.1, 0.1)), pos=(i, 0, 0), fixed=True)
+    scene.build()
+    scene.step()
+    np.testing.assert_array_equal(scene.entities[79].get_links_pos()[0], [[79.0, 0.0, 0.0]])

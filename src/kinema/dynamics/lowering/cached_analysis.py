@@ -95,7 +95,7 @@ def mass_matrix_conditioning(model: Model) -> list[MassMatrixConditioning]:
     key = content_digest("joint inertias", source_digest(*SOURCE_PACKAGES), inputs)
 
     def compute() -> dict[str, np.ndarray]:
-        if model.has_pair_rules:
+        if model.has_pair_rules and model.n_dofs:
             from .free_body_inertia import free_body_conditioning
 
             initial = free_body_conditioning(model, model.qpos0)
