@@ -273,7 +273,7 @@ class _Packer:
         return result
 
     def _item(self, node: int | Lanes, lane_of: Mapping[int, tuple[Lanes, int]]) -> Instruction | Pack | Extraction:
-        """What computes a value or a pack."""
+        """Instruction, pack or extraction that computes a node of the dependence graph."""
         if isinstance(node, tuple):
             return self._packs[node]
         return Extraction(node, *lane_of[node]) if node in lane_of else self._definitions[node]
