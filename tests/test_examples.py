@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from kit.choosing import representatives
-
 EXAMPLES = Path(__file__).parents[1] / "examples"
 SCRIPTS = (
     "shake_robot",
@@ -24,7 +22,8 @@ SCRIPTS = (
 )
 
 
-@pytest.mark.parametrize("script", representatives(SCRIPTS, lambda script: script == "identify"))
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("script", SCRIPTS)
 def test_an_example_runs(script: str, tmp_path: Path) -> None:
     picture = tmp_path / ("picture.svg" if script in ("shake_robot", "identify", "sampled_mpc") else "picture.png")
     command = [sys.executable, str(EXAMPLES / f"{script}.py"), "--short", "--picture", str(picture)]

@@ -75,6 +75,7 @@ def test_the_policy_that_comes_along_walks_in_mujoco() -> None:
     assert data.qpos[2] > 0.2
 
 
+@pytest.mark.exhaustive
 def test_the_example_walks(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(sys, "argv", ["walk", "--envs", "4", "--seconds", "1.5", "--codegen", "loops"])
     runpy.run_path(str(EXAMPLE), run_name="__main__")

@@ -13,7 +13,6 @@ import kinema as km
 from kinema.builder import EntitySpec, build_model
 from kinema.dynamics.free_bodies import articulated_trees
 from kinema.read import read
-from kit.choosing import representatives
 
 SHAPES = ('type="box" size=".1 .08 .06"', 'size=".08"', 'type="capsule" size=".05 .06"')
 
@@ -209,8 +208,9 @@ def random_scene(seed: int) -> str:
     <equality>{equalities}</equality></mujoco>"""
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow("compiles two scenes of robots and objects")
-@pytest.mark.parametrize("seed", representatives(range(40), 1))
+@pytest.mark.parametrize("seed", range(40))
 def test_same_motion_as_with_a_table(tmp_path: Path, seed: int) -> None:
     """Coordinates, velocities, contacts and forces after some steps; and the same bits again from a saved state."""
     file, found = written(tmp_path, random_scene(seed)), []
@@ -230,6 +230,7 @@ def test_same_motion_as_with_a_table(tmp_path: Path, seed: int) -> None:
         np.testing.assert_allclose(a, b, rtol=0.0, atol=tolerance)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow("compiles two scenes of robots and objects")
 def test_robots_and_objects_that_are_placed_and_removed(tmp_path: Path) -> None:
     """Objects placed on a robot, and a robot removed and placed again, in one of two environments."""
