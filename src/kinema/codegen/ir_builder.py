@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from functools import cache
 
-from .superwords import LANES
+from .superwords import WIDTHS
 from .target import SINCOS_CONSTANTS, Target
 
 
@@ -54,7 +54,7 @@ class IRBuilder:
         intrinsics = [("llvm.fma", 3), ("llvm.sqrt", 1), ("llvm.fabs", 1), ("llvm.floor", 1)]
         types = {self.type_suffix: self.value_type, f"f{8 * self.scalar_bytes}": self.scalar_type}
         if self.uses_superwords:
-            types[f"v{LANES}f{8 * self.scalar_bytes}"] = f"<{LANES} x {self.scalar_type}>"
+            types |= {f"v{n}f{8 * self.scalar_bytes}": f"<{n} x {self.scalar_type}>" for n in WIDTHS}
         lines = [
             f"declare {llvm_type} @{name}.{suffix}({', '.join([llvm_type] * count)})"
             for name, count in intrinsics

@@ -40,7 +40,7 @@ from .abi import OUTLINED_PREFIX
 from .ir_builder import float_literal
 from .memory import MemoryEmitter, ValueNames
 from .superwords import (
-    LANES,
+    WIDTHS,
     Extraction,
     Gather,
     Lanes,
@@ -491,7 +491,8 @@ class StatementEmitter(MemoryEmitter):
     def _emit_packed(self, block: BasicBlock, packed: PackedBlock) -> None:
         """Emit a basic block whose instructions are partly packed into vectors."""
         self.definitions, self.uniform_values = {i.result: i for i in block.instructions}, set()
-        scalar_target, vector_target = self.target, replace(self.target, lanes=LANES)
+        scalar_target = self.target
+        vector_targets = {width: replace(self.target, lanes=width) for width in WIDTHS}
         names: dict[int, str] = {}
         vectors: dict[Lanes, str] = {}
         scalars: list[Instruction] = []
@@ -506,7 +507,7 @@ class StatementEmitter(MemoryEmitter):
                 continue
             emit_scalars()
             pointer = self._pack_pointer(item.location, names) if isinstance(item, PackedLoad) else ""
-            self.set_lanes(vector_target)
+            self.set_lanes(vector_targets[len(item.lanes)])
             if isinstance(item, Extraction):
                 vector = vectors[item.lanes]
                 names[item.result] = self.assign(f"extractelement {self.value_type} {vector}, i64 {item.lane}")
@@ -519,7 +520,7 @@ class StatementEmitter(MemoryEmitter):
         self.emit_stores(packed.stores, names)
         for group in packed.packed_stores:
             pointer = self._pack_pointer(group.location, names)
-            vector_type = f"<{LANES} x {self.scalar_type}>"
+            vector_type = f"<{len(group.lanes)} x {self.scalar_type}>"
             self.emit(f"store {vector_type} {vectors[group.lanes]}, {pointer}, align {self.scalar_bytes}")
 
     def _pack_pointer(self, location: MemoryLocation, names: ValueNames) -> str:

@@ -15,17 +15,20 @@ from dataclasses import dataclass, field
 
 from kinema.ir import BasicBlock, Instruction, MemoryLocation, Operand, Store
 
-LANES = 6
-"""Lanes of a pack: the degrees of freedom of a free body."""
+WIDTHS = (6, 4)
+"""Numbers of lanes of a pack: the degrees of freedom of a free body, and the contacts of a group."""
 Lanes = tuple[int | str, ...]
 """One operand per lane: the number of a value, or the text of a constant (1 and 1.0 are equal as keys)."""
-PACKED_OPERATIONS = frozenset({"add", "sub", "mul", "neg", "fma", "fms", "fnma"})
+PACKED_OPERATIONS = frozenset(
+    {"add", "sub", "mul", "neg", "fma", "fms", "fnma", "select", "min", "max", "abs", "sqrt", "reciprocal"}
+)
 """Operations that have a vector form."""
 COMMUTATIVE_OPERATIONS = frozenset({"add", "mul", "fma", "fms", "fnma"})
 """Operations whose first two operands can be swapped."""
-OPERATION_GAIN, MEMORY_GAIN, SPLAT_COST, GATHER_COST, EXTRACTION_COST = LANES - 1, LANES - 3, 1, LANES, 1
-"""Scalar instructions saved by a packed operation, and by a packed load or store, which is two accesses and a shuffle;
-instructions that a broadcast, a pack of unrelated values, and the use of a lane by scalar code cost."""
+MEMORY_COSTS = {6: 3, 4: 1}
+"""Instructions of a packed load or store by the number of lanes: of six, two accesses and a shuffle."""
+SPLAT_COST = 1
+"""Instructions of a broadcast."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,29 +99,25 @@ def pack_superwords(block: BasicBlock, is_contiguous: Callable[[MemoryLocation],
 
     `is_contiguous` tells whether consecutive elements of the array of a location have consecutive addresses.
     """
-    groups, others = _group_stores(block.stores, is_contiguous)
-    if not groups:
+    runs, others = _consecutive_stores(block.stores, is_contiguous)
+    if not runs:
         return None
     packer = _Packer(block, is_contiguous)
-    kept = []
-    for group in groups:
-        if packer.try_group(group):
-            kept.append(group)
-        else:
-            location = group.location
-            others += [
-                Store(location._replace(element=location.element + i), x if type(x) is int else float(x))
-                for i, x in enumerate(group.lanes)
-            ]
+    kept: list[PackedStore] = []
+    for run in runs:
+        groups = packer.pack_run(run)
+        kept += groups
+        packed = {group.location.element + i for group in groups for i in range(len(group.lanes))}
+        others += [store for store in run if store.location.element not in packed]
     if not kept:
         return None
     return packer.schedule(kept, others)
 
 
-def _group_stores(
+def _consecutive_stores(
     stores: Sequence[Store], is_contiguous: Callable[[MemoryLocation], bool]
-) -> tuple[list[PackedStore], list[Store]]:
-    """Groups of `LANES` stores to consecutive addresses, and all other stores."""
+) -> tuple[list[list[Store]], list[Store]]:
+    """Runs of stores to consecutive addresses that are as long as a pack or longer, and all other stores."""
     by_array: dict[tuple[str, int | None], dict[int, Store]] = {}
     others: list[Store] = []
     for store in stores:
@@ -129,15 +128,15 @@ def _group_stores(
         elements[location.element] = store
     if len({array for array, _ in by_array}) < len(by_array):
         return [], list(stores)  # dynamic indices may refer to the same elements: keep the order
-    groups = []
+    runs = []
     for elements in by_array.values():
         for run in _consecutive_runs(sorted(elements)):
-            n_packed = len(run) - len(run) % LANES
-            for first in range(0, n_packed, LANES):
-                group = [elements[element] for element in run[first : first + LANES]]
-                groups.append(PackedStore(group[0].location, tuple(_key(store.value) for store in group)))
-            others += [elements[element] for element in run[n_packed:]]
-    return groups, others
+            run_stores = [elements[element] for element in run]
+            if len(run) < min(WIDTHS):
+                others += run_stores
+            else:
+                runs.append(run_stores)
+    return runs, others
 
 
 def _key(operand: Operand) -> int | str:
@@ -165,46 +164,68 @@ class _Packer:
         self._is_contiguous = is_contiguous
         self._packs: dict[Lanes, Pack] = {}
 
-    def try_group(self, group: PackedStore) -> bool:
-        """Pack the values of a group of stores; False if this saves no instructions."""
-        found: dict[Lanes, Pack] = {}
-        self._find(group.lanes, found)
-        gain = MEMORY_GAIN
+    def pack_run(self, run: Sequence[Store]) -> list[PackedStore]:
+        """Pack the values of groups of consecutive stores, with the number of lanes that saves most instructions.
+
+        Packs of four lanes need runs of whole groups, so that components of bodies are not divided.
+        """
+        best: tuple[int, list[PackedStore], dict[Lanes, Pack]] = (0, [], {})
+        for width in WIDTHS:
+            if width == min(WIDTHS) and len(run) % width:
+                continue
+            total, groups, packs = 0, list[PackedStore](), dict[Lanes, Pack]()
+            for first in range(0, len(run) - len(run) % width, width):
+                lanes = tuple(_key(store.value) for store in run[first : first + width])
+                found: dict[Lanes, Pack] = {}
+                self._find(lanes, found, packs)
+                gain = self._gain(found, width)
+                if gain > 0:
+                    total += gain
+                    groups.append(PackedStore(run[first].location, lanes))
+                    packs |= found
+            if total > best[0]:
+                best = total, groups, packs
+        self._packs |= best[2]
+        return best[1]
+
+    @staticmethod
+    def _gain(found: Mapping[Lanes, Pack], width: int) -> int:
+        """Number of instructions that new packs and their store save; 0 if they neither compute nor load anything."""
+        memory_gain = width - MEMORY_COSTS[width]
+        gain = memory_gain
         for pack in found.values():
             match pack:
                 case PackedOperation():
-                    gain += OPERATION_GAIN
+                    gain += width - 1
                 case PackedLoad():
-                    gain += MEMORY_GAIN
+                    gain += memory_gain
                 case Splat():
                     gain -= SPLAT_COST
                 case Gather():
-                    gain -= GATHER_COST
-        if gain <= 0 or not any(isinstance(pack, PackedOperation | PackedLoad) for pack in found.values()):
-            return False
-        self._packs |= found
-        return True
+                    gain -= width
+        return gain if any(isinstance(pack, PackedOperation | PackedLoad) for pack in found.values()) else 0
 
-    def _find(self, lanes: Lanes, found: dict[Lanes, Pack]) -> None:
-        """Add the pack of operands, and those of its own operands, to `found`."""
-        if lanes in self._packs or lanes in found:
+    def _find(self, lanes: Lanes, found: dict[Lanes, Pack], others: Mapping[Lanes, Pack]) -> None:
+        """Add the pack of operands, and those of its own operands, to `found`, unless they are among `others`."""
+        if lanes in self._packs or lanes in found or lanes in others:
             return
         pack = self._pack_of(lanes)
         found[lanes] = pack
         if isinstance(pack, PackedOperation):
             for operands in pack.operands:
-                self._find(operands, found)
+                self._find(operands, found, others)
 
     def _pack_of(self, lanes: Lanes) -> Pack:
         first = lanes[0]
         if all(x == first for x in lanes):
             return Splat(lanes)
         instructions = [self._definitions[x] for x in lanes if type(x) is int]
-        if len(instructions) < LANES or len({i.op for i in instructions}) > 1 or len(set(lanes)) < LANES:
+        n = len(lanes)
+        if len(instructions) < n or len({i.op for i in instructions}) > 1 or len(set(lanes)) < n:
             return Gather(lanes)
         op, start = instructions[0].op, instructions[0].location
         if start is not None:
-            wanted = [start._replace(element=start.element + i) for i in range(LANES)]
+            wanted = [start._replace(element=start.element + i) for i in range(n)]
             is_consecutive = [i.location for i in instructions] == wanted and self._is_contiguous(start)
             return PackedLoad(lanes, start) if is_consecutive else Gather(lanes)
         if op not in PACKED_OPERATIONS:

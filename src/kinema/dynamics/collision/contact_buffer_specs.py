@@ -97,6 +97,8 @@ class ContactSpecialization:
     """Whether any pair has restitution, or static friction above kinetic friction."""
     has_surface_velocity: bool = False
     """Whether the surfaces of geoms move relative to their frames."""
+    group_size: int = 1
+    """Number of contacts of a pair whose records are interleaved, as lanes of SIMD code."""
 
 
 @dataclass(frozen=True, slots=True)

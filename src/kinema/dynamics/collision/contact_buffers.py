@@ -194,6 +194,8 @@ class ContactBuffers:
         capacity = max(x.spec.capacity for x in self.buffers if x.specialization == specialization)
         for_each_contact(iteration, specialization, body, capacity)
 
+    for_each_lane_of_contacts = for_each_contact
+
     def list_active_buffers(self, candidate_pairs: ArenaOffset | None = None) -> None:
         """Trace a stream compaction: list the contact buffers that have contacts in any environment of the vector.
 

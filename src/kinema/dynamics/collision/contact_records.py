@@ -1,10 +1,11 @@
 """Contact record: one table of fields, from which the layouts of all contact buffers, lists and warp records follow.
 
 A contact is described by the same fields wherever it is stored; a layout selects fields and their order. There are
-three layouts because the readers differ. Per-thread buffers hold the fields that forces and sensors need. Lists, which
-GPU threads fill for the solver kernel, are as short as possible. Records of the warp solver have the geometry replaced
-by the Jacobian, and aligned fields: vector loads make steps on an H200 3 to 8 % faster. With fewer of these records in
-shared memory a Go2 is 4 % slower (docs/internals/gpu.md).
+three layouts because the readers differ. Per-thread buffers hold the fields that forces and sensors need; their records
+can be interleaved in groups, so that SIMD code processes a group at once. Lists, which GPU threads fill for the solver
+kernel, are as short as possible. Records of the warp solver have the geometry replaced by the Jacobian, and aligned
+fields: vector loads make steps on an H200 3 to 8 % faster. With fewer of these records in shared memory a Go2 is 4 %
+slower (docs/internals/gpu.md).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from kinema import ir
 from kinema.ir import IterationContext, Tracer, Value, round_up_to_4
 
 from ..vector_math import Vector, cross
@@ -79,9 +81,15 @@ class ContactLayout:
     """Offsets of the fields of a contact record with `condim` rows."""
 
     def __init__(
-        self, condim: int, fields: Sequence[str], *, elliptic: bool, sizes: Mapping[str, int] | None = None
+        self,
+        condim: int,
+        fields: Sequence[str],
+        *,
+        elliptic: bool,
+        sizes: Mapping[str, int] | None = None,
+        group_size: int = 1,
     ) -> None:
-        self.condim, self.elliptic = condim, elliptic
+        self.condim, self.elliptic, self.group_size = condim, elliptic, group_size
         self.offsets: dict[str, int] = {}
         self.sizes: dict[str, int] = {}
         end = 0
@@ -116,6 +124,11 @@ class ContactSpecialization(Protocol):
         """Whether the contact surfaces move relative to their frames."""
         ...
 
+    @property
+    def group_size(self) -> int:
+        """Number of interleaved contact records."""
+        ...
+
 
 def _detected_fields(specialization: ContactSpecialization) -> tuple[str, ...]:
     return (*DETECTED_FIELDS, *(["surface_velocity"] if specialization.has_surface_velocity else []))
@@ -124,7 +137,9 @@ def _detected_fields(specialization: ContactSpecialization) -> tuple[str, ...]:
 def buffer_layout(specialization: ContactSpecialization) -> ContactLayout:
     """Layout of the records of contact buffers."""
     fields = (*_detected_fields(specialization), "residual", "residual_derivative", "restitution")
-    return ContactLayout(specialization.condim, fields, elliptic=specialization.elliptic)
+    return ContactLayout(
+        specialization.condim, fields, elliptic=specialization.elliptic, group_size=specialization.group_size
+    )
 
 
 def list_layout(specialization: ContactSpecialization) -> ContactLayout:
@@ -147,7 +162,10 @@ def noslip_record_size(condim: int) -> int:
 
 
 class Contact:
-    """Accessor of one contact record in traced code."""
+    """Accessor of one contact record in traced code.
+
+    Scalar i of the record in lane k of a group of n records is at n i + k.
+    """
 
     def __init__(
         self,
@@ -156,12 +174,16 @@ class Contact:
         index: Value,
         array: str = "contacts",
         start: int = 0,
-        first: Value | None = None,
+        offset: Value | None = None,
+        lane: int = 0,
     ) -> None:
-        """Accessor of record `index` of those in `array`, from offset `start` and record `first` on."""
+        """Accessor of record `index` of those in `array`, from offset `start` on.
+
+        `offset` and `lane` are the offset of the record's group and its lane, if they do not follow from the index.
+        """
         self.tracer, self.layout, self.index = tracer, layout, index
-        self.array, self.start = array, start
-        self.offset = (index if first is None else first + index) * float(layout.record_size)
+        self.array, self.start, self.lane = array, start, lane
+        self.offset = record_offset(layout, index) if offset is None else offset
 
     @property
     def condim(self) -> int:
@@ -175,8 +197,9 @@ class Contact:
 
     def read(self, field: str, first: int = 0, count: int | None = None) -> list[Value]:
         """Read a field, or `count` of its scalars from `first` on."""
-        start, size = self.start + self.layout.offsets[field] + first, self.layout.sizes[field] - first
-        return [self.tracer.read(self.array, start + i, self.offset) for i in range(size if count is None else count)]
+        start, size = self.layout.offsets[field] + first, self.layout.sizes[field] - first
+        elements = range(start, start + (size if count is None else count))
+        return [self.tracer.read(self.array, self._element(i), self.offset) for i in elements]
 
     def scalar(self, field: str) -> Value:
         """Read a field of one scalar."""
@@ -184,7 +207,21 @@ class Contact:
 
     def write(self, field: str, values: Sequence[Value], first: int = 0) -> None:
         """Write scalars of a field from `first` on; may continue into the fields that follow."""
-        self.tracer.write(self.array, values, self.start + self.layout.offsets[field] + first, self.offset)
+        self._write_from(self.layout.offsets[field] + first, values)
+
+    def write_record(self, values: Sequence[Value]) -> None:
+        """Write the first scalars of the record."""
+        self._write_from(0, values)
+
+    def _write_from(self, start: int, values: Sequence[Value]) -> None:
+        if self.layout.group_size == 1:
+            self.tracer.write(self.array, values, self._element(start), self.offset)
+            return
+        for i, value in enumerate(values, start):
+            self.tracer.write(self.array, [value], self._element(i), self.offset)
+
+    def _element(self, scalar: int) -> int:
+        return self.start + self.layout.group_size * scalar + self.lane
 
     @property
     def axes(self) -> list[Vector]:
@@ -224,11 +261,20 @@ class Contact:
         return [self.scalar("damping"), *self.read("friction_damping") * (self.condim - 1)]
 
 
+def record_offset(layout: ContactLayout, index: Value) -> Value:
+    """Offset of a record of an array of records by its index, which is a run-time value."""
+    if layout.group_size == 1:
+        return index * float(layout.record_size)
+    n = float(layout.group_size)
+    first = n * ir.floor((index + 0.5) * (1.0 / n))
+    return first * float(layout.record_size) + (index - first)
+
+
 def contact_of_iteration(iteration: IterationContext, specialization: ContactSpecialization, index: Value) -> Contact:
     """Contact of a number, from 0, of the current iteration's contact buffer or pair in contact."""
     layout = buffer_layout(specialization)
-    first = iteration.read("first contact") if iteration.has_array("first contact") else None
-    return Contact(iteration.tracer, layout, index, first=first)
+    record = iteration.read("first record") + index if iteration.has_array("first record") else index
+    return Contact(iteration.tracer, layout, index, offset=record_offset(layout, record))
 
 
 def for_each_contact(
@@ -244,3 +290,59 @@ def for_each_contact(
         lambda index: body(contact_of_iteration(iteration, specialization, index)),
         max_iterations=capacity,
     )
+
+
+def for_each_lane_of_contacts(
+    iteration: IterationContext, specialization: ContactSpecialization, body: Callable[[Contact], None]
+) -> None:
+    """Trace a loop over the groups of contacts of the current pair, with `body` for each lane of a group.
+
+    Lanes after the last contact are inactive contacts (`inactive_record`). The code of all lanes is one basic block, so
+    that it is packed into SIMD vectors (`codegen/superwords.py`).
+    """
+    layout = buffer_layout(specialization)
+    if layout.group_size == 1:
+        for_each_contact(iteration, specialization, body)
+        return
+    n = float(layout.group_size)
+
+    def visit(group: Value) -> None:
+        offset = (iteration.read("first record") + n * group) * float(layout.record_size)
+        for lane in range(layout.group_size):
+            body(Contact(iteration.tracer, layout, n * group + float(lane), offset=offset, lane=lane))
+
+    n_groups = ir.floor((iteration.read("count") + (n - 0.5)) * (1.0 / n))
+    iteration.tracer.counted_loop("contacts", n_groups, visit)
+
+
+def inactive_record(specialization: ContactSpecialization) -> list[Value]:
+    """Record of a contact without effect on costs, forces and Hessians: separated, of zero stiffness and Jacobian."""
+    layout = buffer_layout(specialization)
+    sizes = {name: layout.sizes[name] for name in _detected_fields(specialization)}
+    values = {name: [1.0 if name == "position_feedback" else 0.0] * size for name, size in sizes.items()}
+    return layout.pack(values)
+
+
+class ContactSums:
+    """Sums over the contacts of a pair in local memory, one per lane of a group until they are read."""
+
+    def __init__(self, iteration: IterationContext, specialization: ContactSpecialization, n_values: int) -> None:
+        """Allocate sums of `n_values` values and set them to zero."""
+        self.tracer, self._size, self._n_lanes = iteration.tracer, n_values, specialization.group_size
+        self._array = self.tracer.allocate_local(n_values * self._n_lanes)
+        self.tracer.write(self._array, [0.0] * (n_values * self._n_lanes))
+
+    def add(self, contact: Contact, index: int, value: Value) -> None:
+        """Add a term of a contact to sum `index`; once per contact."""
+        element = self._n_lanes * index + contact.lane
+        self.tracer.write(self._array, [self.tracer.read(self._array, element) + value], element)
+
+    def read(self) -> list[Value]:
+        """Read the sums."""
+        sums = []
+        for i in range(self._size):
+            total = self.tracer.read(self._array, self._n_lanes * i)
+            for lane in range(1, self._n_lanes):
+                total = total + self.tracer.read(self._array, self._n_lanes * i + lane)
+            sums.append(total)
+        return sums

@@ -31,14 +31,18 @@ from ..tree.trace_context import TraceContext
 from ..vector_math import sum_values
 from .contact_buffer_specs import ContactSpecialization, contact_capacity
 from .contact_buffers import ContactBufferFilter
-from .contact_records import Contact, buffer_layout, for_each_contact
+from .contact_records import Contact, buffer_layout, for_each_contact, for_each_lane_of_contacts
 from .pair_kinds import pool_specializations
 
 PAIRS_PER_GEOM = 8
 """Capacity of each list of pairs in contact, per geom."""
-PAIR_FIELDS = ("row a", "row b", "first contact", "count", "geom a", "geom b")
-"""Values of a pair in contact: rows of its bodies (of contacts with the world, `row b` is that of the body), index of
-its first contact in the pool, number of contacts, and geoms in the order of the pair."""
+PAIR_FIELDS = ("row a", "row b", "first contact", "count", "first record", "geom a", "geom b")
+"""Values of a pair in contact: rows of its bodies (of contacts with the world, `row b` is that of the body), number of
+contacts before it, number of its contacts, index of its first record in the pool, geoms in the order of the pair."""
+SIMD_GROUP_SIZE = 4
+"""Number of contacts whose records are interleaved for SIMD code: most pairs of boxes have four contacts."""
+MAX_RECORD_SCALARS = 2**24
+"""Maximum size of the records of a pool: offsets are floating-point numbers."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,7 +52,11 @@ class ContactPool:
     specialization: ContactSpecialization
     contacts: ArenaOffset
     n_contacts: ArenaOffset
+    n_records: ArenaOffset
+    """Number of records, with those of inactive contacts at the end of each pair; in groups of one, of contacts."""
     capacity: int
+    """Maximum number of contacts."""
+    record_capacity: int
     pairs: Mapping[bool, RecordList]
     """Pairs in contact, by whether the world is the first body."""
 
@@ -77,6 +85,7 @@ class ContactSlots:
         self._trees = np.array(tree_index_of_frames(model))[self.frames]
         n_geoms = len(model.geoms.names)
         capacity = contact_capacity(model) * n_geoms
+        self.group_size = SIMD_GROUP_SIZE if ctx.settings.uses_superwords else 1
         self.selected: dict[ArenaOffset, RecordRange] = {}
         """Pairs that loops visit, by the offset of their list; empty for all."""
         self.pools: list[ContactPool] = []
@@ -84,15 +93,24 @@ class ContactSlots:
             lists = {
                 world: RecordList.allocate(ctx, len(PAIR_FIELDS), PAIRS_PER_GEOM * n_geoms) for world in (False, True)
             }
-            size = buffer_layout(specialization).record_size
+            grouped = replace(specialization, group_size=self.group_size)
+            size, n_contacts = buffer_layout(grouped).record_size, ctx.allocate(1)
+            n_records = n_contacts
+            record_capacity = capacity
+            if self.group_size > 1:
+                n_records = ctx.allocate(1)
+                limit = max(capacity, MAX_RECORD_SCALARS // (size * self.group_size) * self.group_size)
+                record_capacity = min(self.group_size * capacity, limit)
+            records = ctx.allocate((record_capacity + self.group_size) * size)
             self.pools.append(
-                ContactPool(specialization, ctx.allocate(capacity * size), ctx.allocate(1), capacity, lists)
+                ContactPool(grouped, records, n_contacts, n_records, capacity, record_capacity, lists)
             )
 
     def clear(self) -> None:
         """Remove all contacts and pairs."""
         tracer = self.ctx.tracer
-        for offset in (self.lost_count, self.required_capacity, *(pool.n_contacts for pool in self.pools)):
+        counts = dict.fromkeys(x for pool in self.pools for x in (pool.n_contacts, pool.n_records))
+        for offset in (self.lost_count, self.required_capacity, *counts):
             tracer.write(SCRATCH, [0.0], offset.row)
         for pool in self.pools:
             for records in pool.pairs.values():
@@ -174,6 +192,12 @@ class ContactSlots:
     ) -> None:
         """Trace a loop over the contacts of the current iteration's pair."""
         for_each_contact(iteration, specialization, body)
+
+    def for_each_lane_of_contacts(
+        self, iteration: IterationContext, specialization: ContactSpecialization, body: Callable[[Contact], None]
+    ) -> None:
+        """Trace a loop over the groups of contacts of the current iteration's pair, with `body` for each lane."""
+        for_each_lane_of_contacts(iteration, specialization, body)
 
     def count_contacts(self, *, between_frames: bool = False) -> Value:
         """Trace the number of contacts, or, between bodies, of pairs in contact."""

@@ -31,7 +31,7 @@ from .collision_table import get_collision_table
 from .collision_types import CollisionGeom, ContactQuery
 from .contact_buffers import ContactBuffers
 from .contact_lists import ContactLists
-from .contact_records import buffer_layout, list_layout
+from .contact_records import Contact, buffer_layout, inactive_record, list_layout
 from .geom_poses import compute_geom_poses
 from .initial_directions import PairDirection
 from .obb import OBB_ROUNDING, geom_half_extents, obb_separation, uses_obb_test
@@ -456,20 +456,41 @@ def _append_to_pool(
     iteration: IterationContext, specialization: NarrowPhaseSpecialization, record: list[Value]
 ) -> None:
     """Append a contact record to the pool of contacts, or count it as lost if the pool is full."""
-    tracer, count, capacity = iteration.tracer, iteration.read("pool count"), iteration.constant("capacity")
+    tracer, layout = iteration.tracer, buffer_layout(specialization)
+    count, index = iteration.read("pool count"), iteration.read("record count")
+    room = iteration.constant("capacity") - count
+    if layout.group_size > 1:
+        room = ir.minimum(room, iteration.constant("record capacity") - index)
 
     def append() -> None:
-        tracer.write("contacts", record, 0, count * float(buffer_layout(specialization).record_size))
+        Contact(tracer, layout, index).write_record(record)
         tracer.write("pool count", [count + 1.0])
+        if layout.group_size > 1:
+            tracer.write("record count", [index + 1.0])
 
-    if_less(tracer, "has capacity", count, capacity, append)
+    if_less(tracer, "has capacity", 0.5, room, append)
     if_less(
         tracer,
         "pool is full",
-        capacity - 0.5,
-        count,
+        room,
+        0.5,
         lambda: iteration.write("lost count", [iteration.read("lost count") + 1.0]),
     )
+
+
+def complete_group(iteration: IterationContext, specialization: NarrowPhaseSpecialization) -> None:
+    """Append inactive contacts up to the end of a group of records, so that each pair begins with a group."""
+    tracer, layout = iteration.tracer, buffer_layout(specialization)
+    if layout.group_size == 1:
+        return
+    n, index = float(layout.group_size), iteration.read("record count")
+    end = n * ir.floor((index + (n - 0.5)) * (1.0 / n))
+    record = inactive_record(specialization)
+    tracer.counted_loop(
+        "inactive contacts", end - index, lambda i: Contact(tracer, layout, index + i).write_record(record)
+    )
+    tracer.write("record count", [end])
+    tracer.new_basic_block()
 
 
 def _append_to_list(

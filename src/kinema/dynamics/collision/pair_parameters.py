@@ -265,6 +265,8 @@ class NarrowPhaseSpecialization:
     """Distance [m] over which contacts begin gradually (`Settings.contact_smoothing`)."""
     uses_pool: bool = False
     """Whether contacts are appended to a pool for all pairs of geoms."""
+    group_size: int = 1
+    """Number of contacts of a pair whose records are interleaved (`ContactSpecialization.group_size`)."""
     directions: str = ""
     """Whether directions of the last step are read and stored ("update"), only read ("read"), or neither ("")."""
 

@@ -40,9 +40,9 @@ from .geom_poses import compute_geom_poses
 from .grid import GridBroadPhase, append_candidate
 from .grid_plan import broad_phase_order
 from .initial_directions import count_step, keeps_directions
-from .narrow_phase import bounding_volume_test, collide_pair
+from .narrow_phase import bounding_volume_test, collide_pair, complete_group
 from .obb import mesh_local_aabb
-from .pair_kinds import PairKind, find_pair_kinds
+from .pair_kinds import PairKind, find_pair_kinds, pool_specializations
 from .pair_parameters import MAX_RELATIVE_STIFFNESS, NarrowPhaseSpecialization, geom_radius
 from .vector_math import if_less
 
@@ -81,7 +81,7 @@ def detect_contacts_by_rules(
         grid.list_candidates()
         _add_explicit_pairs(ctx, grid, places)
         kinds = find_pair_kinds(ctx.model).kinds
-        pools = {pool.specialization: pool for pool in slots.pools}
+        pools = dict(zip(pool_specializations(ctx.model), slots.pools, strict=True))
         tables = _CandidateTables(ctx, geom_poses, slots, "update" if is_step else "read")
         for kind, candidates in zip(kinds, grid.candidates, strict=True):
             for_each_record(
@@ -91,7 +91,7 @@ def detect_contacts_by_rules(
                 [0, 1, 2],
                 partial(tables.join, kind, pools[kind.contacts]),
                 ("geom a", "geom b", "parameters"),
-                lambda iteration, kind=kind: _collide_candidate(ctx, iteration, kind),
+                partial(_collide_candidate, ctx, kind=kind),
             )
         lost = ctx.tracer.read(SCRATCH, slots.lost_count.row) + ctx.tracer.read(SCRATCH, grid.lost.row)
         found = slots.count_contacts() + lost
@@ -153,12 +153,13 @@ class _CandidateTables:
             len(self._poses.rows),
             self.ctx.tracer.allocate_local(len(COMPUTED_CONSTANTS)),
         )
-        specialization = _specialization(ctx, kind)
+        specialization = _specialization(ctx, kind, self.slots.group_size)
         if keeps_directions(ctx.model, kind.geom_types):
             specialization = replace(specialization, directions=self._directions)
         arrays = {
             "contacts": pool.contacts,
             "pool count": pool.n_contacts,
+            "record count": pool.n_records,
             "lost count": self.slots.lost_count,
             "pairs": pool.pairs[False].offset,
             "world pairs": pool.pairs[True].offset,
@@ -176,6 +177,7 @@ class _CandidateTables:
             tables.append(ctx.node_columns(specialization, np.arange(n_geoms), {}, columns, constants=constants))
         n = len(self._parameters["margin"])
         constants = {**self._parameters, "capacity": np.full((n, 1), float(pool.capacity))}
+        constants["record capacity"] = np.full((n, 1), float(pool.record_capacity))
         constants["pair capacity"] = np.full((n, 1), float(pool.pairs[False].capacity))
         tables.append(ctx.node_columns(specialization, np.arange(n), {}, {}, constants=constants))
         of_pair = {name: MemoryLocation(computed, i) for i, name in enumerate(COMPUTED_CONSTANTS)}
@@ -212,7 +214,7 @@ def _parameter_constants(model: Model) -> dict[str, Array]:
     }
 
 
-def _specialization(ctx: TraceContext, kind: PairKind) -> NarrowPhaseSpecialization:
+def _specialization(ctx: TraceContext, kind: PairKind, group_size: int) -> NarrowPhaseSpecialization:
     return NarrowPhaseSpecialization(
         kind.geom_types,
         kind.contacts.condim,
@@ -228,6 +230,7 @@ def _specialization(ctx: TraceContext, kind: PairKind) -> NarrowPhaseSpecializat
         has_surface_velocity=False,
         surface_velocities=(),
         uses_pool=True,
+        group_size=group_size,
     )
 
 
@@ -240,15 +243,16 @@ def _collide_candidate(ctx: TraceContext, iteration: IterationContext, kind: Pai
     sign = 1.0 - 2.0 * iteration.constant("b is on world")
     computed = iteration.group.record_fields[COMPUTED_CONSTANTS[0]].array
     tracer.write(computed, [weight, hardest, sign, 1.0])
-    before = tracer.allocate_local(1)
-    tracer.write(before, [iteration.read("pool count")])
+    before = tracer.allocate_local(2)
+    tracer.write(before, [iteration.read("pool count"), iteration.read("record count")])
     tracer.new_basic_block()
     if_less(tracer, "near", *bounding_volume_test(iteration), lambda: collide_pair(iteration, iteration.specialization))
-    first, end = tracer.read(before), iteration.read("pool count")
+    first, end, first_record = tracer.read(before), iteration.read("pool count"), tracer.read(before, 1)
 
     def list_pair(array: str, rows: list[Value]) -> None:
         count = iteration.read(array)
-        record = [*rows, first, end - first, iteration.read("geom a"), iteration.read("geom b")]
+        geoms = [iteration.read("geom a"), iteration.read("geom b")]
+        record = [*rows, first, end - first, first_record, *geoms]
         assert len(record) == len(PAIR_FIELDS)
 
         def append() -> None:
@@ -262,6 +266,7 @@ def _collide_candidate(ctx: TraceContext, iteration: IterationContext, kind: Pai
         if_less(tracer, "list is full", iteration.constant("pair capacity") - 0.5, count, lose)
 
     def list_contacts() -> None:
+        complete_group(iteration, iteration.specialization)
         a, b = iteration.constant("a row"), iteration.constant("b row")
         on_world = iteration.constant("a is on world") + iteration.constant("b is on world")
         of_body = ir.select(iteration.constant("a is on world"), 0.5, a, b)

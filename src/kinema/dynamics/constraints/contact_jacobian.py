@@ -18,7 +18,7 @@ from kinema.model import Model
 
 from ..collision.contact_buffer_specs import ContactSpecialization
 from ..collision.contact_buffers import ContactBufferFilter, ContactBuffers
-from ..collision.contact_records import Contact, contact_of_iteration
+from ..collision.contact_records import Contact, ContactSums, contact_of_iteration
 from ..collision.contact_slots import ContactSlots
 from ..rigid.kinematics import Pose, Twist
 from ..rigid.rnea import Wrench
@@ -116,13 +116,12 @@ def sum_spatial_hessians(
     cost_model: ContactCost,
     reference_point: Callable[[], Values],
 ) -> str:
-    """Sum J^T H J (6 x 6, lower triangle) over the contacts of a frame pair into a new local array; return its name.
+    """Sum J^T H J (6 x 6, lower triangle) over the contacts of a frame pair; return the local array of the sums.
 
     J is the spatial contact Jacobian about `reference_point` and H the Hessian of the contact cost at the current
     residual. The sum is the Hessian of the cost with respect to the relative twist of the two frames.
     """
-    sums = iteration.tracer.allocate_local(N_SPATIAL_HESSIAN)
-    iteration.tracer.write(sums, [0.0] * N_SPATIAL_HESSIAN)
+    sums = ContactSums(iteration, specialization, N_SPATIAL_HESSIAN)
 
     def add_contact(contact: Contact) -> None:
         left, right = _hessian_factors(contact, cost_model, reference_point())
@@ -130,11 +129,14 @@ def sum_spatial_hessians(
         for i in range(6):
             for j in range(i + 1):
                 product = dot([column[i] for column in left], [row[j] for row in right])
-                iteration.tracer.write(sums, [iteration.tracer.read(sums, entry) + product], entry)
+                sums.add(contact, entry, product)
                 entry += 1
 
-    buffers.for_each_contact(iteration, specialization, add_contact)
-    return sums
+    buffers.for_each_lane_of_contacts(iteration, specialization, add_contact)
+    total = iteration.tracer.allocate_local(N_SPATIAL_HESSIAN)
+    iteration.tracer.write(total, sums.read())
+    iteration.tracer.new_basic_block()
+    return total
 
 
 def _hessian_factors(

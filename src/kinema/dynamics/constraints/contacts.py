@@ -21,7 +21,7 @@ from ..collision.contact_buffers import (
     ContactBufferFilter,
     ContactBuffers,
 )
-from ..collision.contact_records import Contact
+from ..collision.contact_records import Contact, ContactSums
 from ..collision.contact_slots import ContactSlots
 from ..rigid.kinematics import ZERO_TWIST, Pose, Twist, motion_subspace
 from ..rigid.rnea import Wrench, power
@@ -245,7 +245,7 @@ class ContactConstraints:
                     )
                 contact.write("residual", [normal, *tangential])
 
-            self.buffers.for_each_contact(iteration, specialization, write_residual)
+            self.buffers.for_each_lane_of_contacts(iteration, specialization, write_residual)
 
         self.buffers.for_each_active_buffer("contact residuals", body)
 
@@ -258,7 +258,7 @@ class ContactConstraints:
             def write_derivative(contact: Contact) -> None:
                 contact.write("residual_derivative", project_twist(contact, twist))
 
-            self.buffers.for_each_contact(iteration, specialization, write_derivative)
+            self.buffers.for_each_lane_of_contacts(iteration, specialization, write_derivative)
 
         self.buffers.for_each_active_buffer("residual derivatives of contacts", body)
 
@@ -271,7 +271,7 @@ class ContactConstraints:
             def advance(contact: Contact) -> None:
                 contact.write("residual", contact.residual_at(length))
 
-            self.buffers.for_each_contact(iteration, specialization, advance)
+            self.buffers.for_each_lane_of_contacts(iteration, specialization, advance)
 
         self._for_each_buffer("advance contact residuals", body, {"length": step_length})
 
@@ -322,20 +322,14 @@ class ContactConstraints:
         """
 
         def body(iteration: IterationContext, specialization: ContactSpecialization) -> None:
-            sums = iteration.tracer.allocate_local(n_values)
-            iteration.tracer.write(sums, [0.0] * n_values)
+            sums = ContactSums(iteration, specialization, n_values)
 
             def add_up(contact: Contact) -> None:
-                values = contact_values(contact, iteration.read("length"))
-                old = [iteration.tracer.read(sums, i) for i in range(n_values)]
-                iteration.tracer.write(sums, [a + b for a, b in zip(old, values, strict=True)])
+                for i, value in enumerate(contact_values(contact, iteration.read("length"))):
+                    sums.add(contact, i, value)
 
-            self.buffers.for_each_contact(iteration, specialization, add_up)
-            pairs = zip(
-                iteration.read_array("total", n_values),
-                (iteration.tracer.read(sums, i) for i in range(n_values)),
-                strict=True,
-            )
+            self.buffers.for_each_lane_of_contacts(iteration, specialization, add_up)
+            pairs = zip(iteration.read_array("total", n_values), sums.read(), strict=True)
             iteration.write("total", [a + b for a, b in pairs])
 
         self._for_each_buffer(name, body, {"length": step_length, "total": total})
@@ -361,16 +355,15 @@ class ContactConstraints:
         ctx.for_each_frame(f"{name}, zero", lambda node: wrenches.put(node.ref, Wrench(ZERO, ZERO)))
 
         def body(iteration: IterationContext, specialization: ContactSpecialization) -> None:
-            sums = iteration.tracer.allocate_local(6)
-            iteration.tracer.write(sums, [0.0] * 6)
+            sums = ContactSums(iteration, specialization, 6)
 
             def add_contact(contact: Contact) -> None:
                 gradient = self.cost_model.derivatives(contact, contact.residual).gradient
                 for i, column in enumerate(zip(*spatial_contact_jacobian(contact), strict=True)):
-                    iteration.tracer.write(sums, [iteration.tracer.read(sums, i) - dot(gradient, column)], i)
+                    sums.add(contact, i, -dot(gradient, column))
 
-            self.buffers.for_each_contact(iteration, specialization, add_contact)
-            total = [iteration.tracer.read(sums, i) for i in range(6)]
+            self.buffers.for_each_lane_of_contacts(iteration, specialization, add_contact)
+            total = sums.read()
             if adds_directly:
                 add_to_frames(total, specialization)
             else:
