@@ -102,9 +102,7 @@ class ContactSlots:
                 limit = max(capacity, MAX_RECORD_SCALARS // (size * self.group_size) * self.group_size)
                 record_capacity = min(self.group_size * capacity, limit)
             records = ctx.allocate((record_capacity + self.group_size) * size)
-            self.pools.append(
-                ContactPool(grouped, records, n_contacts, n_records, capacity, record_capacity, lists)
-            )
+            self.pools.append(ContactPool(grouped, records, n_contacts, n_records, capacity, record_capacity, lists))
 
     def clear(self) -> None:
         """Remove all contacts and pairs."""

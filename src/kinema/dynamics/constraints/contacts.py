@@ -160,6 +160,15 @@ def world_motion_subspaces(
     return subspaces
 
 
+def add_joint_twist(parent_twist: Twist, coordinates: Sequence[Value], axes: Sequence[Twist]) -> Twist:
+    """Twist of a frame: that of its parent, plus the motion axes of its joint times velocities or accelerations."""
+    angular, linear = parent_twist.angular, parent_twist.linear
+    for coordinate, axis in zip(coordinates, axes, strict=True):
+        angular = add(angular, scale(coordinate, axis.angular))
+        linear = add(linear, scale(coordinate, axis.linear))
+    return Twist(angular, linear)
+
+
 class ContactConstraints:
     """All contacts of an environment as constraints of the Newton solver, in a buffer per frame pair and condim."""
 
@@ -201,12 +210,8 @@ class ContactConstraints:
         ctx = self.ctx
 
         def body(node: FrameNode, parent_twist: Twist) -> Twist:
-            angular, linear = parent_twist.angular, parent_twist.linear
             coordinates = ctx.read_node("vel", node) if joint_vector is None else joint_vector[node.ref]
-            for coordinate, axis in zip(coordinates, self.motion_subspaces[node.ref].twists, strict=True):
-                angular = add(angular, scale(coordinate, axis.angular))
-                linear = add(linear, scale(coordinate, axis.linear))
-            return Twist(angular, linear)
+            return add_joint_twist(parent_twist, coordinates, self.motion_subspaces[node.ref].twists)
 
         return ctx.forward_pass(name, ZERO_TWIST, body)
 
@@ -228,26 +233,36 @@ class ContactConstraints:
             )
 
             def write_residual(contact: Contact) -> None:
-                bounce_acceleration = (
-                    apply_restitution_and_static_friction(contact, specialization, velocity, iteration)
-                    if specialization.has_restitution_or_stiction
-                    else None
-                )
-                damping = contact.damping
-                projected = project_twist(contact, acceleration)
-                normal, *tangential = [
-                    a + d * v for a, v, d in zip(projected, contact_velocity(contact, velocity), damping, strict=True)
-                ]
-                normal = normal + contact.scalar("position_feedback")
-                if bounce_acceleration is not None:
-                    normal = ir.minimum(
-                        normal, projected[0] - contact.read("row_scales", 0, 1)[0] * bounce_acceleration
-                    )
-                contact.write("residual", [normal, *tangential])
+                residual = self.initial_residual(contact, iteration, specialization, velocity, acceleration)
+                contact.write("residual", residual)
 
             self.buffers.for_each_lane_of_contacts(iteration, specialization, write_residual)
 
         self.buffers.for_each_active_buffer("contact residuals", body)
+
+    def initial_residual(
+        self,
+        contact: Contact,
+        iteration: IterationContext,
+        specialization: ContactSpecialization,
+        velocity: Twist,
+        acceleration: Twist,
+    ) -> list[Value]:
+        """Residual J a - aref of a contact, given relative velocity and unconstrained acceleration of its frames."""
+        bounce_acceleration = (
+            apply_restitution_and_static_friction(contact, specialization, velocity, iteration)
+            if specialization.has_restitution_or_stiction
+            else None
+        )
+        damping = contact.damping
+        projected = project_twist(contact, acceleration)
+        normal, *tangential = [
+            a + d * v for a, v, d in zip(projected, contact_velocity(contact, velocity), damping, strict=True)
+        ]
+        normal = normal + contact.scalar("position_feedback")
+        if bounce_acceleration is not None:
+            normal = ir.minimum(normal, projected[0] - contact.read("row_scales", 0, 1)[0] * bounce_acceleration)
+        return [normal, *tangential]
 
     def multiply_jacobian(self, frame_twists: NodeValues[Twist]) -> None:
         """Write J d of each contact: derivative of its residual along a search direction d, given as frame twists."""
@@ -273,7 +288,7 @@ class ContactConstraints:
 
             self.buffers.for_each_lane_of_contacts(iteration, specialization, advance)
 
-        self._for_each_buffer("advance contact residuals", body, {"length": step_length})
+        self.for_each_buffer("advance contact residuals", body, {"length": step_length})
 
     # ----------------------------------------------------------------------------------------------- sums over contacts
 
@@ -332,11 +347,12 @@ class ContactConstraints:
             pairs = zip(iteration.read_array("total", n_values), sums.read(), strict=True)
             iteration.write("total", [a + b for a, b in pairs])
 
-        self._for_each_buffer(name, body, {"length": step_length, "total": total})
+        self.for_each_buffer(name, body, {"length": step_length, "total": total})
 
-    def _for_each_buffer(
+    def for_each_buffer(
         self, name: str, body: Callable[[IterationContext, ContactSpecialization], None], extra_arrays: OffsetsPerTree
     ) -> None:
+        """Trace a loop over all pairs in contact, with additional arrays."""
         self.buffers.for_each_active_buffer(
             name, body, self.buffers.table_columns(ContactBufferFilter.ALL, extra_arrays)
         )

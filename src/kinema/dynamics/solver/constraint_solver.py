@@ -24,6 +24,7 @@ from ..tree.node_values import NodeValues
 from ..tree.per_tree import PerTreeArray
 from ..tree.trace_context import TraceContext
 from ..vector_math import sum_values
+from .body_objective import BodyIteration, BodyObjective, fits_body_objective
 from .implicit_differentiation import solve_implicitly
 from .islands import IslandIteration
 from .newton import NewtonSolver
@@ -139,6 +140,11 @@ def thread_solver(
 
     `islands` is the island index of each tree, to solve each island separately; None to solve all trees together.
     """
+    if ctx.settings.solver is not Solver.CG and islands is None and fits_body_objective(ctx, inputs, contacts):
+        assert contacts is not None
+        bodies = BodyObjective(ctx, inputs, contacts)
+        direction = NewtonCGDirection(bodies)
+        return NewtonSolver(bodies, direction, BodyIteration(bodies, direction))
     objective = ThreadObjective(ctx, inputs, contacts)
     if ctx.settings.solver is Solver.CG:
         return NewtonSolver(objective, ConjugateGradientDirection(objective))

@@ -113,22 +113,21 @@ def make_tree_convergence(ctx: TraceContext) -> TreeConvergence | None:
 class TreeConvergence:
     """Convergence test of each tree: squared gradient norm relative to squared forces, in scratch memory."""
 
-    def __init__(self, ctx: TraceContext) -> None:
+    def __init__(self, ctx: TraceContext, total_squared_force: ArenaOffset | None = None) -> None:
+        """Allocate the sums; `total_squared_force` is the squared forces of all trees, if they are known."""
         self.ctx = ctx
         self._sums = PerTreeArray(ctx, 2)
         self._squared_tolerance = ctx.allocate_fixed(1)
-        self._total_squared_force = ctx.allocate_fixed(1)
+        self._sums_forces = total_squared_force is None
+        self._total_squared_force = total_squared_force or ctx.allocate_fixed(1)
         self._n_unconverged = ctx.allocate_fixed(1)
 
     def count_unconverged(self, gradient: JointVector, forces: JointVector, tolerance: Value) -> Value:
         """Return the number of trees whose gradient norm exceeds `tolerance` times their force norm plus rounding."""
         ctx, tracer = self.ctx, self.ctx.tracer
-        for offset, value in (
-            (self._squared_tolerance, tolerance * tolerance),
-            (self._total_squared_force, 0.0),
-            (self._n_unconverged, 0.0),
-        ):
-            tracer.write(SCRATCH, [value], offset.row)
+        tracer.write(SCRATCH, [tolerance * tolerance], self._squared_tolerance.row)
+        for offset in (*([self._total_squared_force] if self._sums_forces else []), self._n_unconverged):
+            tracer.write(SCRATCH, [0.0], offset.row)
         tracer.new_basic_block()  # so that later code reads the new values
         if ctx.make_frame_table is not None:
             return self._count_unconverged_bodies(gradient, forces)
@@ -211,7 +210,8 @@ class TreeConvergence:
             if ctx.body_nodes:
                 ctx.for_each(name, frame_rows(ctx, ctx.body_nodes, offsets), body, ctx.active_bodies)
 
-        for_each_body("squared forces of bodies", add_force)
+        if self._sums_forces:
+            for_each_body("squared forces of bodies", add_force)
         if ctx.articulated is not None:
             self._sum_squares_of_trees(ctx.articulated, gradient, forces)
         for_each_body("unconverged bodies", compare)
