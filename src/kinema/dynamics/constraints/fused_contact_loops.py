@@ -6,7 +6,9 @@ records and twists of a pair in contact; the solver of free bodies (`solver/body
 
 from __future__ import annotations
 
-from kinema.ir import ArenaOffset, IterationContext
+from collections.abc import Sequence
+
+from kinema.ir import ArenaOffset, IterationContext, Value
 
 from ..collision.contact_buffer_specs import ContactSpecialization
 from ..collision.contact_records import Contact, ContactSums
@@ -19,7 +21,7 @@ from .contact_jacobian import project_twist, relative_twist, spatial_contact_jac
 from .contacts import ContactConstraints
 
 
-def _add_to_total(iteration: IterationContext, sums: list) -> None:
+def _add_to_total(iteration: IterationContext, sums: Sequence[Value]) -> None:
     """Add values to the array `total`."""
     total = iteration.read_array("total", len(sums))
     iteration.write("total", [a + b for a, b in zip(total, sums, strict=True)])

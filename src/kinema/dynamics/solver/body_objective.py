@@ -118,7 +118,8 @@ class BodyObjective(ThreadObjective):
             twists.put(ref, add_joint_twist(ZERO_TWIST, d, self.contacts.motion_subspaces[ref].twists))
             return [dot(d, x) for x in (state.mass_times_acceleration[ref], product, state.negative_gradient[ref])]
 
-        products = ctx.sum_over_nodes("line-search products", NodeType.FRAMES, [0.0] * 3, prepare)
+        zeros: list[Value] = [0.0] * 3
+        products = ctx.sum_over_nodes("line-search products", NodeType.FRAMES, zeros, prepare)
         ctx.tracer.write(SCRATCH, [0.0, 0.0], state.contact_sums.row)
         begin_line_search(self.contacts, twists, state.contact_sums)
         return result, products
