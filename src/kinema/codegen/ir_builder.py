@@ -32,6 +32,8 @@ class IRBuilder:
         self.uses_superwords = False
         """Whether the code has vectors of the components of a body (`superwords.py`)."""
         self._n_names = 0
+        self._block_pointers: dict[tuple[str, str, str], str] = {}
+        """Pointers computed in the current basic block, by base, element type and row."""
         self._open_loops: dict[str, tuple[int, str]] = {}
         """Open loops by head label: position and text of the phi of the counter."""
         self.set_lanes(target)
@@ -72,7 +74,7 @@ class IRBuilder:
     def assign(self, expression: str) -> str:
         """Append an instruction and return the new name of its result."""
         self._n_names += 1
-        name = f"%t{self._n_names}"
+        name = f"%{self._n_names}"  # LLVM reads numbers faster than names
         self.output_lines.append(f"  {name} = {expression}")
         return name
 
@@ -85,6 +87,7 @@ class IRBuilder:
         """Start a basic block with a label."""
         self.output_lines.append(f"{label}:")
         self.current_label = label
+        self._block_pointers = {}
 
     def begin_loop(self, start: str, end: str) -> tuple[tuple[str, str, str, str], str]:
         """Emit the head of a loop over the integers from `start` to `end` - 1.

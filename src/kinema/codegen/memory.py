@@ -345,9 +345,11 @@ class MemoryEmitter(IRBuilder):
                 f"%constants{address.column[0]}{self._constants_suffix(*address.column)}",
                 str(address.column[1]),
             )
+        if not self.target.is_gpu:
+            return self._host_pointer(address, index)
         row = self.row_expression(address, index)
         if self.address_resolver.is_local(address):
-            return self._local_pointer(address, row)
+            return self._element_pointer("ptr", self.vector_type, self.local_arrays[address.arena], row)
         if address.arena == EXCHANGE:
             return self._element_pointer("ptr addrspace(3)", f"[{WARP_SIZE} x {self.scalar_type}]", "%exchange_e", row)
         if address.arena in (UNIFORM, PRECOMPUTED):
@@ -358,12 +360,51 @@ class MemoryEmitter(IRBuilder):
                 return self._element_pointer(
                     self.arena_pointer_type, self.scalar_type, "%handoff_e", str(handoff_offset(address.row, WARP_SIZE))
                 )
-            return (
-                self.thread_scratch_pointer(row)
-                if self.target.is_gpu
-                else self._lane_pointer(self._element_pointer("ptr", self.vector_type, "%scratch", row))
+            return self.thread_scratch_pointer(row)
+        return f"{self.arena_pointer_type} {self.row_pointer(f'%{address.arena}_e', row)}"
+
+    def _host_pointer(self, address: Address, index: str | None) -> str:
+        """Emit the address of an array element on a CPU; returns pointer type and name.
+
+        The dynamic part of an address is computed once per basic block; constant rows are added to it, which is part of
+        the addressing mode of the access.
+        """
+        base, element_type, is_scalar = f"%{address.arena}_e", "", False
+        element = address.arena, address.row
+        if element in self.split_elements:
+            return self._lane_pointer(self.split_elements[element], is_scalar=element in self.scalar_storage)
+        if self.address_resolver.is_local(address):
+            base, is_scalar = self.local_arrays[address.arena], address.arena in self.scalar_storage
+            element_type = self.scalar_type if is_scalar else self.vector_type
+        elif address.arena in (UNIFORM, PRECOMPUTED):
+            base, element_type, is_scalar = "%uniform" if address.arena == UNIFORM else "%out", self.scalar_type, True
+        elif address.arena == SCRATCH:
+            base, element_type = "%scratch", self.vector_type
+        elif self.target.has_contiguous_rows:
+            element_type = self.scalar_type
+        column = None if address.column is None else self.column_values[address.column]
+        for term in (column, index, str(address.row) if address.row else None):
+            if term is not None:
+                base = self._row_pointer_in_block(base, element_type, term)
+        return self._lane_pointer(base, is_scalar=is_scalar)
+
+    def _row_pointer_in_block(self, base: str, element_type: str, row: str) -> str:
+        """Pointer `row` rows behind `base`, computed once per basic block: rows of a type, or of an arena if empty."""
+        key = base, element_type, row
+        pointer = self._block_pointers.get(key)
+        if pointer is None:
+            pointer = self._block_pointers[key] = (
+                self.assign(f"getelementptr {element_type}, ptr {base}, i64 {row}")
+                if element_type
+                else self.row_pointer(base, row)
             )
-        return self._lane_pointer(f"{self.arena_pointer_type} {self.row_pointer(f'%{address.arena}_e', row)}")
+        return pointer
+
+    def _lane_pointer(self, pointer: str, *, is_scalar: bool) -> str:
+        """Address of the current lane's scalar in scalarized code, else the pointer itself."""
+        if self.lane is None or is_scalar:
+            return f"ptr {pointer}"
+        return self._element_pointer("ptr", self.scalar_type, pointer, self.lane)
 
     def _constants_suffix(self, loop_number: int, column: int) -> str:
         """Suffix of the pointer to the constants of a loop iteration that has a column."""
@@ -397,27 +438,6 @@ class MemoryEmitter(IRBuilder):
         which would be a fifth of the instructions of straight-line code.
         """
         return self._element_pointer(self.arena_pointer_type, f"[{WARP_SIZE} x {self.scalar_type}]", "%scratch_e", row)
-
-    def _local_pointer(self, address: Address, row: str) -> str:
-        """Emit the address of an element of a local array, which holds a vector or a scalar; returns type and name."""
-        element = address.arena, address.row
-        if element in self.split_elements:
-            base, row, is_scalar = self.split_elements[element], "0", element in self.scalar_storage
-        else:
-            base, is_scalar = self.local_arrays[address.arena], address.arena in self.scalar_storage
-        return (
-            self._element_pointer("ptr", self.scalar_type, base, row)
-            if is_scalar
-            else self._lane_pointer(self._element_pointer("ptr", self.vector_type, base, row))
-        )
-
-    def _lane_pointer(self, pointer: str) -> str:
-        """Address of the current lane's scalar in scalarized code, else the pointer itself."""
-        return (
-            pointer
-            if self.lane is None
-            else self._element_pointer("ptr", self.scalar_type, pointer.removeprefix("ptr "), self.lane)
-        )
 
     def row_expression(self, address: Address, index: str | None) -> str:
         """Integer row of an address in its arena: constant row, offset from a table column and dynamic index."""
