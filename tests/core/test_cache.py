@@ -6,6 +6,7 @@ import enum
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -25,6 +26,7 @@ from kinema.core import (
     content_digest,
     load_entry,
     load_or_compute,
+    process_lock,
     record_entries,
     set_cache_limit,
     source_digest,
@@ -261,6 +263,29 @@ def test_a_full_disk(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def refuse(*_: object, **__: object) -> None:
     raise PermissionError(13, "Permission denied")
+
+
+def test_a_process_waits_for_another_one(folder: Path) -> None:
+    """The lock is free once its holder leaves; nobody waits for longer than the time limit, or for other names."""
+    order = []
+
+    def wait() -> None:
+        with process_lock("warp/a.lock"):
+            order.append("second")
+
+    with process_lock("warp/a.lock"), process_lock("warp/b.lock"):
+        waiting = threading.Thread(target=wait)
+        waiting.start()
+        with process_lock("warp/a.lock", timeout=0.1):
+            order.append("first")
+    waiting.join(10.0)
+    assert order == ["first", "second"]
+
+
+def test_nobody_waits_where_nothing_can_be_locked(folder: Path) -> None:
+    folder.write_text("a file where the folder should be")
+    with process_lock("warp/a.lock"), process_lock("warp/a.lock"):
+        pass
 
 
 @pytest.mark.parametrize("why", ["a file in its place", "nothing may be made", "nothing may be written"])

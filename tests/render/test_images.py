@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from functools import cache
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from kinema.core import KinemaError, Pose, rpy_to_matrix
+from kinema.core import CACHE_ENV_VARIABLE, KinemaError, Pose, rpy_to_matrix
 from kinema.geometry import Appearance, CornerAttribute, sphere
 from kinema.render import (
     IMAGES,
@@ -26,6 +28,7 @@ from kinema.render import (
     look_at,
     mesh_geometry,
 )
+from kinema.render.kernel_launch import launch_over_items
 from kinema.runtime import find_device
 
 SIZES = {
@@ -356,3 +359,27 @@ def test_what_cannot_be_drawn_is_refused_in_one_sentence() -> None:
         DeviceScene(stage, 1, find_device("cpu"), per_env=("shape",)) if stage.n_links else DeviceScene(
             RenderScene(), 1, find_device("cpu"), per_env=("shape",)
         )
+
+
+def test_one_of_several_processes_compiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A module is loaded for the first time while no other process that shares the cache may load it."""
+    fcntl = pytest.importorskip("fcntl")
+    monkeypatch.setenv(CACHE_ENV_VARIABLE, str(tmp_path))
+    locked = []
+
+    class Module:
+        name = "module"
+
+        def load(self, *_: object) -> None:
+            with (tmp_path / "warp" / "module.lock").open("ab") as stream:
+                try:
+                    fcntl.flock(stream.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    locked.append(True)
+                else:
+                    locked.append(False)
+
+    module = Module()
+    for _ in range(2):
+        launch_over_items(SimpleNamespace(module=module), 0, [], find_device("cpu"))
+    assert locked == [True, False]

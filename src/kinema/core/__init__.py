@@ -16,6 +16,7 @@ from .cache import (
     is_recording as is_recording,
     load_entry as load_entry,
     load_or_compute as load_or_compute,
+    process_lock as process_lock,
     record_entries as record_entries,
     set_cache_limit as set_cache_limit,
     source_digest as source_digest,

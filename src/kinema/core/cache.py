@@ -12,6 +12,7 @@ import contextlib
 import dataclasses
 import enum
 import hashlib
+import importlib
 import json
 import os
 import shutil
@@ -88,6 +89,8 @@ _STALE_FILE_AGE = 3600.0
 """Age from which a temporary file counts as abandoned [s]."""
 _EVICTION_TARGET = 0.9
 """Fraction of the limit to which eviction reduces the total size."""
+_LOCK_TIMEOUT, _LOCK_INTERVAL = 60.0, 0.02
+"""Maximum time for which a process waits for another one, and the time between attempts [s]."""
 _CACHE_SUBFOLDERS = ("programs", "code", "derived", "geometry", "images", "warp")
 """Subfolders of the cache folder; all content can be recomputed."""
 
@@ -119,6 +122,37 @@ def write_atomically(file: Path, content: bytes) -> bool:
     except OSError:
         with contextlib.suppress(OSError):
             Path(name).unlink(missing_ok=True)
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def process_lock(name: str, timeout: float = _LOCK_TIMEOUT) -> Iterator[None]:
+    """Context manager: exclusive lock between the processes that share the cache folder.
+
+    A process that waits finds the result of the other one in the cache. It continues without the lock after `timeout`
+    seconds, or where files cannot be locked (Windows, read-only folders).
+
+    Args:
+        name: path of the lock file, relative to the cache folder.
+        timeout: maximum waiting time [s].
+    """
+    file = cache_dir() / name
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError, ImportError):
+            fcntl = importlib.import_module("fcntl")
+            file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            stream = stack.enter_context(file.open("ab"))
+            end = time.monotonic() + timeout
+            while not _try_lock(fcntl, stream.fileno()) and time.monotonic() < end:
+                time.sleep(_LOCK_INTERVAL)
+        yield
+
+
+def _try_lock(fcntl: Any, descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
         return False
     return True
 

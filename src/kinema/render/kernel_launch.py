@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakSet
 
+from kinema.core import process_lock
 from kinema.runtime import Device, n_threads, warp
 
 
@@ -33,6 +35,7 @@ _MIN_CHUNK = 2048
 """Minimum number of work items per chunk."""
 _ITEMS_PER_THREAD = 32
 """Items per Warp thread on a CPU, where every call copies all arguments."""
+_loaded_modules: WeakSet[Any] = WeakSet()
 
 
 def launch_over_items(
@@ -57,7 +60,7 @@ def launch_over_items(
     threads = n_threads()
     size = max(_MIN_CHUNK, -(-n_items // (threads * _CHUNKS_PER_THREAD)))
     starts = range(0, n_items, size)
-    kernel.module.load(wp.get_device("cpu"), 1)  # compile once before threads are started
+    _load_module(kernel.module, wp.get_device("cpu"))  # before threads are started
 
     def launch_chunk(start: int) -> None:
         """Launch the kernel over the chunk of work items that begins at `start`."""
@@ -75,3 +78,16 @@ def launch_over_items(
         return
     with ThreadPoolExecutor(threads) as pool:
         list(pool.map(launch_chunk, starts))
+
+
+def _load_module(module: Any, device: Any) -> None:
+    """Compile a Warp module for a CPU, or load it from Warp's cache.
+
+    Of several processes that need a module at the same time, one compiles it, which takes seconds.
+    """
+    if module in _loaded_modules:
+        module.load(device, 1)
+        return
+    with process_lock(f"warp/{module.name}.lock"):
+        module.load(device, 1)
+    _loaded_modules.add(module)
