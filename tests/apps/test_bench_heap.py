@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from kinema.apps.bench import HeapKind, HeapMeasurement, growth_exponents, scaling_chart_svg
 from kinema.apps.bench.heap import heap_mjcf, inside_bin, residual_force
-from kinema.apps.bench.heap_process import run_scene
+from kinema.apps.bench.heap_process import PROGRESS_PREFIX, run_scene
 from kinema.apps.bench.scenes import load_mujoco_model
 from kinema.apps.cli import app
 from kinema.apps.cli.options import HeapKindName
@@ -63,6 +63,18 @@ def test_a_kept_model_is_not_compiled_again(tmp_path: Path) -> None:
     loaded = np.load(states)
     assert max(residual_force(file, loaded["qpos"], loaded["qvel"], loaded["next_qvel"])) < 1e-6
     assert run_scene("MuJoCo C", str(file), str(states), "sleep", 60.0)["asleep"] == 1.0
+
+
+def test_a_simulator_starts_from_resting_states(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Objects that start at rest have their contacts after some steps, at the same places; progress is reported."""
+    file, settled, resumed = (tmp_path / name for name in ("heap.xml", "settled.npz", "resumed.npz"))
+    file.write_text(heap_mjcf(4, HeapKind.BOXES, layers=2), encoding="utf-8")
+    figures = run_scene("MuJoCo C", str(file), str(settled), "steps", 60.0)
+    again = run_scene("MuJoCo C", str(file), str(resumed), "steps", 60.0, str(settled))
+    assert again["contacts"] == figures["contacts"] > 8
+    assert again["settled_s"] == pytest.approx(figures["settled_s"] + 0.3)
+    assert np.abs(np.load(resumed)["qpos"] - np.load(settled)["qpos"]).max() < 1e-3
+    assert f"{PROGRESS_PREFIX}settles, 4.0 of 4 s\n" in capsys.readouterr().err
 
 
 def test_large_heaps_bound_the_memory_of_mujoco() -> None:

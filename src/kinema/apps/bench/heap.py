@@ -1,7 +1,8 @@
 """Benchmark of large scenes: objects of one kind dropped into a bin, by Kinema and MuJoCo C, each in its own process.
 
 A process reads the scene, steps it until the objects rest, and measures CPU times and memory (`heap_process.py`). Its
-states are checked here: finite, inside the bin, at rest, and the residual forces by MuJoCo's inverse dynamics.
+states are checked here: finite, inside the bin, at rest, and the residual forces by MuJoCo's inverse dynamics. Of
+thousands of objects, MuJoCo starts from the resting state that Kinema reached: it would take minutes to settle.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import numpy as np
 
 from kinema.core import Array, KinemaError
 
-from .heap_process import COMPILED_SUFFIX, RESTING_SPEED, SIMULATORS, TIME_STEP
+from .heap_process import COMPILED_SUFFIX, PROGRESS_PREFIX, RESTING_SPEED, SIMULATORS, TIME_STEP
 from .scenes import load_mujoco_model
 from .startup_time import CACHE_VARIABLE
 
@@ -47,6 +48,8 @@ N_HULL_SHAPES, N_HULL_POINTS, HULL_RADIUS = 5, 20, 0.1
 MIN_SIZED_BODIES, MUJOCO_MEMORY_PER_BODY = 3_000, 2**18
 """Number of bodies from which on the file sets MuJoCo's memory, and its size for each [B]: the default grows with the
 square of their number."""
+MIN_SHARED_STATE_BODIES = 3_000
+"""Number of bodies from which on MuJoCo starts from Kinema's resting state."""
 WALL_THICKNESS = 0.1
 """Half thickness of the walls of the bin [m]."""
 PRIMITIVES = {
@@ -172,31 +175,48 @@ def measure_heaps(
 ) -> Iterator[HeapMeasurement]:
     """Yield the measurements of MuJoCo C and Kinema on heaps of several sizes.
 
-    `budget` bounds settling and falling asleep [CPU s].
+    `budget` bounds settling and falling asleep [CPU s]. From `MIN_SHARED_STATE_BODIES` bodies on, Kinema is first, and
+    MuJoCo starts from its resting state.
     """
     for n_bodies in counts:
         with tempfile.TemporaryDirectory() as name:
-            file = Path(name) / "heap.xml"
+            file = Path(name) / f"{n_bodies} {kind.value}.xml"
             file.write_text(heap_mjcf(n_bodies, kind, layers), encoding="utf-8")
-            for engine in reversed(SIMULATORS):
-                progress(f"{n_bodies} {kind.value}: {engine}")
-                yield _measure_engine(engine, file, n_bodies, kind, layers, budget, sleep=sleep)
+            shares_state, states = n_bodies >= MIN_SHARED_STATE_BODIES, list[Path]()
+            for engine in SIMULATORS if shares_state else reversed(SIMULATORS):
+                run = _EngineRun(engine, file, budget, progress, start=states[0] if shares_state and states else None)
+                states.append(run.states)
+                yield _measure_engine(run, n_bodies, kind, layers, sleep=sleep)
 
 
-def _measure_engine(
-    engine: str, file: Path, n_bodies: int, kind: HeapKind, layers: int, budget: float, *, sleep: bool
-) -> HeapMeasurement:
+@dataclass(frozen=True, slots=True)
+class _EngineRun:
+    """A simulator and the files of a scene."""
+
+    engine: str
+    file: Path
+    budget: float
+    progress: Callable[[str], None]
+    start: Path | None
+    """Resting states from which on the objects settle; None to let them fall until they rest."""
+
+    @property
+    def states(self) -> Path:
+        """File of the states at the end."""
+        return self.file.with_name(f"states of {self.engine}.npz")
+
+
+def _measure_engine(run: _EngineRun, n_bodies: int, kind: HeapKind, layers: int, *, sleep: bool) -> HeapMeasurement:
     with tempfile.TemporaryDirectory() as cache:
-        states = file.parent / "states.npz"
-        cold = _run_process(engine, file, states, "steps", budget, cache)
-        warm = _run_process(engine, file, states, "start", budget, cache) if engine == "Kinema" else cold
-        asleep = _run_process(engine, file, states, "sleep", budget, cache) if sleep else {}
-        loaded = np.load(states)
+        cold = _run_process(run, "steps", cache)
+        warm = _run_process(run, "start", cache) if run.engine == "Kinema" else cold
+        asleep = _run_process(run, "sleep", cache) if sleep else {}
+        loaded = np.load(run.states)
         qpos, qvel, next_qvel = (loaded[x] for x in ("qpos", "qvel", "next_qvel"))
     positions = qpos.reshape(-1, 7)[:, :3]
     finite = bool(np.isfinite(qpos).all() and np.isfinite(next_qvel).all())
     result = HeapMeasurement(
-        simulator=engine,
+        simulator=run.engine,
         kind=kind.value,
         n_bodies=n_bodies,
         build=cold["build"],
@@ -216,20 +236,34 @@ def _measure_engine(
     )
     if not finite:
         return result
-    total, median = residual_force(file, qpos, qvel, next_qvel)
+    total, median = residual_force(run.file, qpos, qvel, next_qvel)
     return replace(result, residual=total, residual_median=median)
 
 
-def _run_process(engine: str, file: Path, states: Path, mode: str, budget: float, cache: str) -> dict[str, Any]:
+def _run_process(run: _EngineRun, mode: str, cache: str) -> dict[str, Any]:
+    """Run a simulator in a process of its own, and return the figures that it prints."""
     script = Path(__file__).with_name("heap_process.py")
-    command = [sys.executable, str(script), engine, str(file), str(states), mode, str(budget)]
-    done = subprocess.run(
-        command, env={**os.environ, CACHE_VARIABLE: cache}, capture_output=True, text=True, check=False
-    )
-    if done.returncode != 0:
-        last = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
-        raise KinemaError(f"{engine} did not simulate {file.name}: {last}")
-    return json.loads(done.stdout.splitlines()[-1])
+    names = [run.engine, str(run.file), str(run.states), mode, str(run.budget), str(run.start or "")]
+    environment, errors = {**os.environ, CACHE_VARIABLE: cache}, []
+    with subprocess.Popen(
+        [sys.executable, str(script), *names],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        for line in process.stderr:
+            if line.startswith(PROGRESS_PREFIX):
+                run.progress(f"{run.file.stem}: {run.engine}, {mode}: {line.removeprefix(PROGRESS_PREFIX).strip()}")
+            elif line.strip():
+                errors.append(line.strip())
+        printed = process.stdout.read()
+    if process.returncode != 0:
+        last = [f"exit status {process.returncode}", *errors][-1]
+        raise KinemaError(f"{run.engine} did not simulate {run.file.name}: {last}")
+    return json.loads(printed.splitlines()[-1])
 
 
 def residual_force(file: Path, qpos: Array, qvel: Array, next_qvel: Array) -> tuple[float, float]:

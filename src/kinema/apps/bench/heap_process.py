@@ -56,7 +56,9 @@ class HeapSimulator(Protocol):
 
 COMPILED_SUFFIX = ".mjb"
 """Suffix of the file, beside that of the scene, in which MuJoCo's compiled model is kept: compiling 10,000 bodies takes
-half a minute."""
+a minute and a half."""
+PROGRESS_PREFIX = "progress: "
+"""Start of lines of the standard error stream that say what the process does."""
 
 
 class _KinemaHeap:
@@ -137,14 +139,29 @@ N_FALLING_STEPS, N_TIMED_STEPS = 20, 50
 """Steps during which the objects fall freely, and steps that are timed at rest and asleep."""
 SETTLING_TIME, N_STEPS_PER_CHECK = 4.0, 25
 """Duration after which the objects should rest [s], and steps between two looks at them."""
+N_STEPS_FROM_REST = 25
+"""Steps before the timed ones of a simulator that starts from a resting state of the other one."""
+N_FIRST_TIMED_STEPS, MAX_TIMED_DURATION = 5, 4.0
+"""Steps from whose time the number of timed steps follows, and CPU time that timed steps may take [s]."""
 RESTING_SPEED = 0.05
 """Speed below which an object counts as resting [m/s, rad/s]."""
 N_STEPS_TO_SLEEP = 400
 """Steps within which resting objects fall asleep."""
 
 
-def run_scene(engine: str, file: str, states: str, mode: str, budget: float) -> dict[str, Any]:
-    """Figures of one process: times of build and first step, then of steps, unless the mode is "start"."""
+def run_scene(engine: str, file: str, states: str, mode: str, budget: float, start: str = "") -> dict[str, Any]:
+    """Figures of one process: times of build and first step, then of steps, unless the mode is "start".
+
+    Args:
+        engine: name of the simulator.
+        file: the scene.
+        states: file of the states at the end, written unless the mode is "sleep", which starts from them.
+        mode: "steps", "sleep", or "start" for the first step only.
+        budget: CPU time for settling or falling asleep [s].
+        start: file of resting states from which on the objects settle, after the steps of falling; empty to let them
+            fall until they rest.
+    """
+    _report("builds the scene")
     simulator = SIMULATORS[engine](Path(file), sleep=mode == "sleep")
     result: dict[str, Any] = {"build": _cpu_seconds(), "memory": 0.0}
     if mode == "sleep":
@@ -160,16 +177,15 @@ def run_scene(engine: str, file: str, states: str, mode: str, budget: float) -> 
         while n_steps < N_STEPS_TO_SLEEP and time.process_time() - began < budget:
             simulator.step(N_STEPS_PER_CHECK)
             n_steps += N_STEPS_PER_CHECK
+            _report(f"falls asleep, {n_steps} steps, {simulator.fraction_asleep():.0%}")
         return result | {"sleeping": _time_steps(simulator, N_TIMED_STEPS), "asleep": simulator.fraction_asleep()}
     result["falling"] = _time_steps(simulator, N_FALLING_STEPS - 1)
-    began, n_steps = time.process_time(), N_FALLING_STEPS
-    while n_steps * TIME_STEP < SETTLING_TIME and time.process_time() - began < budget:
-        simulator.step(N_STEPS_PER_CHECK)
-        n_steps += N_STEPS_PER_CHECK
-    result |= {"resting": _time_steps(simulator, N_TIMED_STEPS), "settled_s": (n_steps + N_TIMED_STEPS) * TIME_STEP}
+    settled_s = _settle(simulator, start, budget) + N_TIMED_STEPS * TIME_STEP
+    _report("times steps at rest")
+    result |= {"resting": _time_steps(simulator, N_TIMED_STEPS), "settled_s": settled_s}
     qpos, qvel = simulator.state()
     simulator.step(1)
-    np.savez(states, qpos=qpos, qvel=qvel, next_qvel=simulator.state()[1])
+    np.savez(states, qpos=qpos, qvel=qvel, next_qvel=simulator.state()[1], settled_s=settled_s)
     simulator.keep_model(Path(file))
     return result | {
         "contacts": simulator.n_contacts(),
@@ -178,11 +194,35 @@ def run_scene(engine: str, file: str, states: str, mode: str, budget: float) -> 
     }
 
 
+def _settle(simulator: HeapSimulator, start: str, budget: float) -> float:
+    """Step until the objects rest, or a few steps from the resting states of a file; return the simulated time [s]."""
+    if start:
+        loaded = np.load(start)
+        simulator.set_state(loaded["qpos"], loaded["qvel"])
+        simulator.step(N_STEPS_FROM_REST)
+        return float(loaded["settled_s"]) + N_STEPS_FROM_REST * TIME_STEP
+    began, n_steps = time.process_time(), N_FALLING_STEPS
+    while n_steps * TIME_STEP < SETTLING_TIME and time.process_time() - began < budget:
+        simulator.step(N_STEPS_PER_CHECK)
+        n_steps += N_STEPS_PER_CHECK
+        _report(f"settles, {n_steps * TIME_STEP:.1f} of {SETTLING_TIME:.0f} s")
+    return n_steps * TIME_STEP
+
+
+def _report(what: str) -> None:
+    """Say what the process does."""
+    print(PROGRESS_PREFIX + what, file=sys.stderr, flush=True)  # noqa: T201
+
+
 def _time_steps(simulator: HeapSimulator, count: int) -> float:
-    """Mean CPU time of a step [s]."""
-    began = time.process_time()
-    simulator.step(count)
-    return (time.process_time() - began) / count
+    """Mean CPU time of `count` steps [s], or of fewer if these took longer than `MAX_TIMED_DURATION`."""
+    began, first = time.process_time(), min(N_FIRST_TIMED_STEPS, count)
+    simulator.step(first)
+    affordable = int(first * MAX_TIMED_DURATION / max(time.process_time() - began, 1e-9))
+    n_steps = max(min(count, affordable), first)
+    if n_steps > first:
+        simulator.step(n_steps - first)
+    return (time.process_time() - began) / n_steps
 
 
 def _cpu_seconds() -> float:
@@ -201,4 +241,4 @@ def peak_memory_mib() -> float:
 
 
 if __name__ == "__main__":
-    print(json.dumps(run_scene(*sys.argv[1:5], float(sys.argv[5]))))  # noqa: T201
+    print(json.dumps(run_scene(*sys.argv[1:5], float(sys.argv[5]), sys.argv[6])))  # noqa: T201
