@@ -10,7 +10,7 @@ import pytest
 
 from kinema.builder import EntitySpec, build_model
 from kinema.dynamics import Integrator, Settings
-from kinema.dynamics.constraints.impedance import integer_power
+from kinema.dynamics.constraints.impedance_power import integer_power
 from kinema.dynamics.lowering.invweight import compute_inverse_inertias, with_constraint_invweights
 from kinema.dynamics.vector_math import unit_interval_power
 from kinema.read import read

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -79,9 +80,21 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache"
 
 
-def test_a_cached_start_imports_nothing_that_traces(own_cache: Path, tmp_path: Path) -> None:
+def heap_in(folder: Path) -> Path:
+    """An MJCF file of enough free bodies for rules of collision."""
+    body = '<body pos="{} 0 0.1"><freejoint/><geom type="box" size=".1 .1 .1"/></body>'
+    file = folder / "heap.xml"
+    bodies = "".join(body.format(0.3 * i) for i in range(20))
+    file.write_text(f"<mujoco><worldbody>{bodies}</worldbody></mujoco>", encoding="ascii")
+    return file
+
+
+@pytest.mark.parametrize("make_file", [robot_in, heap_in])
+def test_a_cached_start_imports_nothing_that_traces(
+    own_cache: Path, tmp_path: Path, make_file: Callable[[Path], Path]
+) -> None:
     """Only the first process does; the second has the same model and says the same."""
-    file = robot_in(tmp_path)
+    file = make_file(tmp_path)
     runs = [json.loads(subprocess.check_output([sys.executable, "-c", START, str(file)], text=True)) for _ in range(2)]
     assert "kinema.dynamics.step" in runs[0][0]
     loaded = [name for name in runs[1][0] if any(name == x or name.startswith(f"{x}.") for x in UNNEEDED)]

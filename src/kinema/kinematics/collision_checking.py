@@ -15,7 +15,7 @@ import numpy as np
 
 from kinema.core import Array
 from kinema.dynamics import PairDistances, PosedGeoms
-from kinema.dynamics.collision.obb import geom_half_extents, mesh_local_aabb
+from kinema.dynamics.collision.local_aabbs import geom_half_extents, mesh_local_aabb
 from kinema.model import GEOM_TYPES, Model, PrimitiveJointType
 
 from .batched_kinematics import BatchedKinematics, LinkOutputs, link_query

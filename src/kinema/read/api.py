@@ -12,7 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from kinema.core import Diagnostic, Diagnostics, InternalError, KinemaError, Policy, ReadError, log_errors
+from kinema.core import (
+    Diagnostic,
+    Diagnostics,
+    InternalError,
+    KinemaError,
+    Policy,
+    ReadError,
+    log_errors,
+    pause_garbage_collection,
+)
 from kinema.description import Robot, World
 
 from .resolve import Resolver, read_bytes
@@ -131,7 +140,7 @@ def read(
     if unknown:
         raise ReadError(f"{file}: {format} files have no option {', '.join(unknown)}")
     try:
-        with np.errstate(all="ignore"):  # overflows are diagnosed by the checks
+        with pause_garbage_collection(), np.errstate(all="ignore"):  # overflows are diagnosed by the checks
             return reader(file, diagnostics=Diagnostics(policy=policy), resolve=resolve, **options)
     except KinemaError:
         raise

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 
 from kinema.builder import NONCONVEX_APPROXIMATIONS, EntityModels, EntitySpec
-from kinema.core import ArrayLike, Diagnostics, KinemaError, unique_name
+from kinema.core import ArrayLike, Diagnostics, KinemaError, pause_garbage_collection, unique_name
 
 from .arguments import base_pose, boolean, one_of, one_of_or_none
 from .built_scene import HasBuiltScene
@@ -16,6 +16,7 @@ from .shared_descriptions import DescriptionArguments, SharedDescriptions
 from .variants import unify_variants
 
 
+@pause_garbage_collection()
 def create_entity(  # noqa: PLR0913  one parameter per argument of `Scene.add`
     scene: HasBuiltScene,
     sources: Sequence[Addable],

@@ -8,7 +8,8 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from kinema.dynamics.collision.collision_types import CollisionGeom
-from kinema.dynamics.collision.obb import geom_half_extents, obb_separation
+from kinema.dynamics.collision.local_aabbs import geom_half_extents
+from kinema.dynamics.collision.obb import obb_separation
 
 SIZES = {
     "capsule": [0.05, 0.3, 0.0],

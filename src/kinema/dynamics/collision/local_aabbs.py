@@ -1,17 +1,45 @@
-"""Bounding boxes of geoms in their own axes, and the margin of their AABBs, from the model alone."""
+"""Bounding boxes of geoms in their own axes, and the margin of their AABBs, from the model alone.
+
+Memory is planned with these functions, so that they do not import what traces programs.
+"""
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from kinema.model import Model
-
-from .obb import geom_half_extents, mesh_local_aabb
 
 AABB_RELATIVE_INFLATION = 1e-4
 """Inflation of AABBs relative to the geom size, so that rounding excludes no contact."""
 UNBOUNDED_TYPES = ("plane", "height field")
 """Geom types without a useful bounding box."""
+
+
+def geom_half_extents(geom_type: str, size: list[Any]) -> list[Any]:
+    """Half extents [m] of the OBB of a primitive geom along its own axes, from its geom type and sizes.
+
+    For cylinder and cone (r, r, h), for a capsule (r, r, r + h), for box and ellipsoid the sizes themselves.
+    """
+    if geom_type in ("cylinder", "cone"):
+        return [size[0], size[0], size[1]]
+    if geom_type == "capsule":
+        return [size[0], size[0], size[0] + size[1]]
+    return size
+
+
+def mesh_local_aabb(model: Model, geom: int) -> list[float]:
+    """Axis-aligned bounding box of a mesh geom in its own axes: centre and half extents [m], 6 floats.
+
+    Computed from the hull vertices in the packed geom data of the model. Zeros for other geom types.
+    """
+    geoms = model.geoms
+    if geoms.types[geom] != "mesh":
+        return [0.0] * 6
+    first, count = int(geoms.data_start[geom]), int(geoms.data_counts[geom][0])
+    vertices = geoms.data[first : first + 3 * count].reshape(-1, 3)
+    low, high = vertices.min(0), vertices.max(0)
+    return [*(0.5 * (low + high)).tolist(), *(0.5 * (high - low)).tolist()]
 
 
 def max_aabb_half_extent(model: Model, geom: int) -> float:

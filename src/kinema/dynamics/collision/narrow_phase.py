@@ -34,7 +34,8 @@ from .contact_lists import ContactLists
 from .contact_records import Contact, buffer_layout, inactive_record, list_layout
 from .geom_poses import compute_geom_poses
 from .initial_directions import PairDirection
-from .obb import OBB_ROUNDING, geom_half_extents, obb_separation, uses_obb_test
+from .local_aabbs import geom_half_extents
+from .obb import OBB_ROUNDING, obb_separation, uses_obb_test
 from .pair_geoms import GEOM_POSE_SIZE, pair_specialization, pair_values, read_geom, read_geom_pair
 from .pair_parameters import ContactBufferInputs, NarrowPhaseSpecialization, build_pair_iterations
 from .speculative_contacts import (

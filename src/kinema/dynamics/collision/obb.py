@@ -10,9 +10,8 @@ from functools import reduce
 
 from kinema import ir
 from kinema.ir import Value
-from kinema.model import Model
 
-from ..vector_math import Vector, dot, matmul, rotate_inverse, sub, transpose
+from ..vector_math import dot, matmul, rotate_inverse, sub, transpose
 from .collision_types import CollisionGeom
 
 OBB_TYPES = {"capsule", "ellipsoid", "cylinder", "cone", "box", "mesh"}
@@ -24,32 +23,6 @@ OBB_ROUNDING = 2e-6
 def uses_obb_test(geom_types: tuple[str, str]) -> bool:
     """Whether the OBB test is worthwhile for a pair of geom types; not if the analytic test is as fast."""
     return OBB_TYPES.issuperset(geom_types) and geom_types != ("capsule", "capsule")
-
-
-def geom_half_extents(geom_type: str, size: Vector) -> Vector:
-    """Half extents [m] of the OBB of a primitive geom along its own axes, from its geom type and sizes.
-
-    For cylinder and cone (r, r, h), for a capsule (r, r, r + h), for box and ellipsoid the sizes themselves.
-    """
-    if geom_type in ("cylinder", "cone"):
-        return [size[0], size[0], size[1]]
-    if geom_type == "capsule":
-        return [size[0], size[0], size[0] + size[1]]
-    return size
-
-
-def mesh_local_aabb(model: Model, geom: int) -> list[float]:
-    """Axis-aligned bounding box of a mesh geom in its own axes: centre and half extents [m], 6 floats.
-
-    Computed from the hull vertices in the packed geom data of the model. Zeros for other geom types.
-    """
-    geoms = model.geoms
-    if geoms.types[geom] != "mesh":
-        return [0.0] * 6
-    first, count = int(geoms.data_start[geom]), int(geoms.data_counts[geom][0])
-    vertices = geoms.data[first : first + 3 * count].reshape(-1, 3)
-    low, high = vertices.min(0), vertices.max(0)
-    return [*(0.5 * (low + high)).tolist(), *(0.5 * (high - low)).tolist()]
 
 
 def obb_separation(a: CollisionGeom, b: CollisionGeom) -> Value:

@@ -11,6 +11,7 @@ import numpy as np
 from kinema.core import Array
 from kinema.model import GEOM_TYPES, Model, PairRulesInfo
 
+from ..constraints.impedance_power import integer_power
 from ..topology import dynamic_frames
 from .contact_buffer_specs import ContactSpecialization, max_contacts_by_types
 
@@ -51,8 +52,6 @@ def find_pair_kinds(model: Model) -> PairKinds:
 
 @lru_cache(8)
 def _find_pair_kinds(rules: PairRulesInfo, types: tuple[str, ...], elliptic: bool, multiccd: bool) -> PairKinds:
-    from ..constraints.impedance import integer_power  # needs the tracer, which a cached start does not
-
     supported = max_contacts_by_types(multiccd=multiccd)
     n = len(rules.row_of_classes)
     type_of_class = [""] * n

@@ -18,14 +18,15 @@ from kinema.ir import ArenaOffset, IterationTable, LoopIterations, OffsetColumn
 from kinema.model import ABSENT_RADIUS, Model
 
 from ..arrays import MAX_RADIUS, ElementKind
-from ..constraints.impedance import integer_power, valid_solref
+from ..constraints.impedance import valid_solref
+from ..constraints.impedance_power import integer_power
 from ..settings import Settings
 from ..topology import dynamic_frames
 from ..tree.node_constants import with_per_env_parameters
 from ..tree.node_tables import NodeIteration
 from ..tree.trace_context import TraceContext
 from .contact_buffer_specs import ContactBufferSpec, core_sides, fast_pair_mask, is_fast_pair, surface_velocities
-from .obb import geom_half_extents, mesh_local_aabb
+from .local_aabbs import geom_half_extents, mesh_local_aabb
 
 # ---------------------------------------------------------------------- parameters of geoms, geom pairs and frame pairs
 

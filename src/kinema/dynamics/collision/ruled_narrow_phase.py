@@ -40,8 +40,8 @@ from .geom_poses import compute_geom_poses
 from .grid import GridBroadPhase, append_candidate
 from .grid_plan import broad_phase_order
 from .initial_directions import count_step, keeps_directions
+from .local_aabbs import mesh_local_aabb
 from .narrow_phase import bounding_volume_test, collide_pair, complete_group
-from .obb import mesh_local_aabb
 from .pair_kinds import PairKind, find_pair_kinds, pool_specializations
 from .pair_parameters import MAX_RELATIVE_STIFFNESS, NarrowPhaseSpecialization, geom_radius
 from .vector_math import if_less

@@ -23,12 +23,6 @@ RIGID_TIME_CONSTANT, UNBOUNDED = 1e-6, 1e30
 """Time constant [s] below which a constraint counts as rigid; and a value that stands for no bound."""
 
 
-def integer_power(solimp: Sequence[float]) -> int:
-    """Return the exponent of the impedance function, max(solimp[4], 1), if it is an integer, else 0."""
-    power = max(solimp[4], 1.0)
-    return round(power) if power == round(power) else 0
-
-
 def impedance(solimp: Sequence[Value], power: int, violation: Value) -> Value:
     """Return the impedance d(r) of MuJoCo's `solimp`: a power-law sigmoid from d0 at r = 0 to dwidth at |r| = width.
 

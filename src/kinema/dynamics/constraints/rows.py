@@ -33,10 +33,10 @@ from .impedance import (
     RIGID_TIME_CONSTANT,
     correction_acceleration_bound,
     impedance,
-    integer_power,
     reference_stiffness_and_damping,
     valid_solref,
 )
+from .impedance_power import integer_power
 
 
 class RowType(enum.StrEnum):

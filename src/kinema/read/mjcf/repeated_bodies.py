@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache
 from typing import Any
@@ -192,6 +192,8 @@ class BodyCopies:
         """Number of each copied body in the whole model, by `id` of its element."""
         self.names: dict[int, tuple[str, bool]] = {}
         """Name of each object of a copied body, and whether it is generated, by `id` of its element."""
+        self._copiers: dict[int, Callable[[], Any]] = {}
+        """Function that copies each original robot, by its `id`."""
         parents = model.body_parentid.tolist()
         first = [body for body in range(1, model.nbody) if parents[body] == 0]
         if len(first) + len(repeated.copies) != len(repeated.bodies):
@@ -245,7 +247,11 @@ class BodyCopies:
 
     def _copy_robot(self, original: Robot, copy: RepeatedBody) -> Robot:
         """Robot of a copied body."""
-        result = copy_description(original)
+        if id(original) not in self._copiers:
+            copier = description_copier(original)
+            assert copier is not None
+            self._copiers[id(original)] = copier
+        result: Robot = self._copiers[id(original)]()
         (link,), (joint,) = result.links, result.joints
         self._rename(link, copy.element)
         self._rename(joint, *_elements_of_kind(copy.element, mjcf.JOINT))
@@ -263,21 +269,50 @@ class BodyCopies:
         node.origin = element.origin
 
 
-def copy_description(value: Any) -> Any:
-    """Copy of elements of a description, which shares their immutable values."""
-    if isinstance(value, list):
-        return [copy_description(item) for item in value]
-    if isinstance(value, dict):
-        return {key: copy_description(item) for key, item in value.items()}
+def description_copier(value: Any) -> Callable[[], Any] | None:
+    """Function that makes a copy of elements of a description, which shares their immutable values; None for these.
+
+    The elements are examined once for all copies. They must not change between these.
+    """
     if isinstance(value, np.ndarray):
-        return value.copy()
-    names = _mutable_fields(type(value))
+        return value.copy
+    if isinstance(value, list):
+        return _sequence_copier(value)
+    if isinstance(value, dict):
+        keys, copy_values = list(value), _sequence_copier(list(value.values()))
+        return lambda: dict(zip(keys, copy_values(), strict=True))
+    kind = type(value)
+    names = _mutable_fields(kind)
     if names is None:
-        return value
-    result = type(value).__new__(type(value))
+        return None
+    shared: list[tuple[str, Any]] = []
+    copied: list[tuple[str, Callable[[], Any]]] = []
     for name in names:
-        setattr(result, name, copy_description(getattr(value, name)))
-    return result
+        item = getattr(value, name)
+        copier = description_copier(item)
+        if copier is None:
+            shared.append((name, item))
+        else:
+            copied.append((name, copier))
+
+    def copy() -> Any:
+        result = kind.__new__(kind)
+        for name, item in shared:
+            setattr(result, name, item)
+        for name, make in copied:
+            setattr(result, name, make())
+        return result
+
+    return copy
+
+
+def _sequence_copier(values: list[Any]) -> Callable[[], list[Any]]:
+    """Function that makes a list of copies of values, which shares the immutable ones."""
+    copiers = [description_copier(item) for item in values]
+    if not any(copiers):
+        return values.copy
+    pairs = list(zip(copiers, values, strict=True))
+    return lambda: [item if make is None else make() for make, item in pairs]
 
 
 @cache
