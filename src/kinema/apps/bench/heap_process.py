@@ -170,6 +170,7 @@ def run_scene(engine: str, file: str, states: str, mode: str, budget: float, sta
     simulator.step(1)
     result |= {"first_step": _cpu_seconds(), "memory": peak_memory_mib()}
     if mode == "start":
+        simulator.keep_model(Path(file))
         return result
     simulator.prepare()
     if mode == "sleep":
@@ -186,7 +187,8 @@ def run_scene(engine: str, file: str, states: str, mode: str, budget: float, sta
     qpos, qvel = simulator.state()
     simulator.step(1)
     np.savez(states, qpos=qpos, qvel=qvel, next_qvel=simulator.state()[1], settled_s=settled_s)
-    simulator.keep_model(Path(file))
+    if not start:
+        simulator.keep_model(Path(file))
     return result | {
         "contacts": simulator.n_contacts(),
         "overflowed": simulator.overflowed(),
