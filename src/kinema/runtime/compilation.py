@@ -44,6 +44,7 @@ from kinema.ir import (
     Program,
     basic_blocks,
     exchange_size,
+    fuse_multiply_add,
     gpu_passes,
     optimise,
     optimise_basic_block,
@@ -274,7 +275,8 @@ def compile_for_host(
             array_offsets,
             target,
             options.runs_per_step,
-            block_pass=optimise_basic_block,
+            # the register allocator of the baseline tier gains nothing from a schedule
+            block_pass=fuse_multiply_add if tier_policy() is TierPolicy.BASELINE else optimise_basic_block,
             timer_machine=timer_machine,
             on_module=lambda module: digests.append(compile_async(module, level)),
         )
