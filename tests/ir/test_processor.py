@@ -7,12 +7,12 @@ import pytest
 
 from kinema.core import KinemaError
 from kinema.dynamics import Engine, Settings
-from kinema.ir import Tracer
+from kinema.ir import SCRATCH, Tracer, Value
 from kinema.runtime import cpu_features, find_device
-from kinema.runtime.cpu_features import choose_lanes, is_x86
+from kinema.runtime.cpu_features import choose_lanes, has_scatter, is_x86
 
 from ..dynamics.rolling import zoo
-from .arenas import Memory, kernel, launched
+from .arenas import Memory, kernel, launched, same_bits
 
 SMALL = np.float32(1e-40)
 """Fewer digits than others have: a hundred times as slow, on x86."""
@@ -60,3 +60,47 @@ def test_one_environment_is_no_vector() -> None:
     cpu, model = find_device("cpu"), zoo()
     assert Engine(model, Settings(), 1, cpu).lanes == 1
     assert Engine(model, Settings(), 2, cpu).lanes == cpu.lanes("single", 2) > 1
+
+
+@pytest.mark.parametrize("precision", ["single", "double"])
+@pytest.mark.parametrize("is_used", [True, False])
+@pytest.mark.usefixtures("no_program_cache")
+def test_indices_that_differ_between_environments(
+    monkeypatch: pytest.MonkeyPatch, precision: str, is_used: bool
+) -> None:
+    """With and without instructions for gather and scatter, in all memory; some environments take no part."""
+    monkeypatch.setenv("KINEMA_VECTOR_BITS", "512")
+    if is_used and not has_scatter():
+        pytest.skip("the processor has no such instructions")
+    memory = Memory(state=[("x", 4), ("index", 1), ("takes_part", 1)], out=[("y", 5)], uniform=[("shared", 4)])
+    tracer = Tracer()
+    local = tracer.allocate_local(4)
+    for array in (SCRATCH, local):
+        tracer.write(array, [tracer.read("x", i) for i in range(4)])
+    tracer.new_basic_block()
+
+    def access() -> list[Value]:
+        index = tracer.read("index")
+        values = [tracer.read(array, 0, index) for array in ("x", SCRATCH, local, "shared")]
+        tracer.write("y", [values[0] + 3.0 * values[1]], 0, index)
+        tracer.write(SCRATCH, [7.0 * values[3] + tracer.read(SCRATCH, 1, index)], 0, index)
+        tracer.write(local, [values[2] - tracer.read(local, 1, index)], 0, index)
+        return [values[3]]
+
+    tracer.write("y", tracer.if_less("some", 0.5, tracer.read("takes_part"), access, [1.0]), 4)
+    tracer.new_basic_block()
+    for array in (SCRATCH, local):
+        tracer.write("y", [tracer.read("y", i) + tracer.read(array, i) for i in range(4)])
+        tracer.new_basic_block()
+    program, generator = tracer.build(n_scratch=4), np.random.default_rng(0)
+    state = generator.normal(size=(6, 21))
+    state[4], state[5] = generator.integers(0, 3, 21), np.arange(21) % 3 != 1
+    state[4, state[5] == 0] = 1e30  # of no meaning there
+    numbers = {"state": state, "uniform": generator.normal(size=(4, 1))}
+    monkeypatch.setattr("kinema.runtime.compilation.has_scatter", lambda: False)
+    expected = launched(kernel(program, memory, 1, precision), memory, memory.whole(numbers, 21), 21, threads=1)
+    monkeypatch.setattr("kinema.runtime.compilation.has_scatter", lambda: is_used)
+    for width in (4, 8):
+        made = kernel(program, memory, width, precision)
+        same_bits(launched(made, memory, memory.whole(numbers, 21), 21, threads=1), expected)
+    assert np.abs(expected["out"]).min() > 0.0

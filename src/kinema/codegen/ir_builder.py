@@ -63,6 +63,13 @@ class IRBuilder:
             for suffix, llvm_type in types.items()
         ]
         lines += [] if self.target.lanes == 1 else ["declare i64 @llvm.cttz.i64(i64, i1)"]
+        if self.target.lanes > 1 and self.target.has_scatter:
+            pointers, suffix = f"<{self.target.lanes} x ptr>", f"{self.type_suffix}.v{self.target.lanes}p0"
+            lines += [
+                f"declare {self.value_type} @llvm.masked.gather.{suffix}({pointers}, i32, {self.mask_type}, "
+                f"{self.value_type})",
+                f"declare void @llvm.masked.scatter.{suffix}({self.value_type}, {pointers}, i32, {self.mask_type})",
+            ]
         return [*lines, "declare float @llvm.nvvm.rcp.approx.ftz.f(float)"] if self.target.is_gpu else lines
 
     # ----------------------------------------------------------------------------------------- instructions and blocks

@@ -160,6 +160,10 @@ class MemoryEmitter(IRBuilder):
         """Local arrays and split elements that hold a single scalar instead of a vector."""
         self.frame: Mapping[str, int] = {}
         """Offsets of local arrays in the frame shared with outlined functions (see `ir/outline.py`)."""
+        self._lane_offsets: dict[tuple[str, str, str], str] = {}
+        """Offsets [bytes] of an index that differs between lanes, by label of the code, index and bytes of a row."""
+        self._lane_integers: dict[tuple[str, str, int, str | None], str] = {}
+        """Integer of an index in a lane, by label of the code, index, lane and mask."""
         self.local_layout: LocalArrayLayout | None = None
         """Storage of the local arrays of the program, once computed."""
 
@@ -212,17 +216,19 @@ class MemoryEmitter(IRBuilder):
     def load(self, location: MemoryLocation, value_names: ValueNames) -> str:
         """Emit the load of a memory location for all lanes.
 
-        A dynamic index that differs between lanes is a gather: one scalar load per lane.
+        A dynamic index that differs between lanes is a gather: an instruction, or one scalar load per lane.
         """
         if location.index is None:
             return self._load_at(location, None)
         index = value_names[location.index]
         if location.index in self.uniform_values or self.target.lanes == 1:
             return self._load_at(location, self._uniform_index(location.index, index))
-        result = "poison"
+        if self.target.has_scatter:
+            return self._gather(location, index)
+        result, is_uniform = "poison", self.address_resolver.resolve(location).arena == UNIFORM
         for lane in range(self.target.lanes):
             pointer = self._pointer(location, self.to_int(index, lane))
-            element = 0 if self.address_resolver.resolve(location).arena == UNIFORM else lane
+            element = 0 if is_uniform else lane
             element_pointer = self.assign(f"getelementptr {self.scalar_type}, {pointer}, i64 {element}")
             value = self.assign(f"load {self.scalar_type}, ptr {element_pointer}, align {self.scalar_bytes}")
             result = self.assign(f"insertelement {self.value_type} {result}, {self.scalar_type} {value}, i64 {lane}")
@@ -254,21 +260,29 @@ class MemoryEmitter(IRBuilder):
 
     def to_int(self, index: str, lane: int, *, uniform: bool = False) -> str:
         """Convert the index of one lane to an integer; 0 for inactive lanes (may hold any value) unless `uniform`."""
-        if self.target.lanes > 1:
-            index = self.assign(f"extractelement {self.value_type} {index}, i64 {lane}")
-        integer = self.assign(f"fptosi {self.scalar_type} {index} to {self.index_type}")
-        if self.mask is None or uniform:
-            return integer
-        active = self.assign(f"extractelement {self.mask_type} {self.mask}, i64 {lane}")
-        return self.assign(f"select i1 {active}, i64 {integer}, i64 0")
+        if self.target.lanes == 1:
+            return self.assign(f"fptosi {self.scalar_type} {index} to {self.index_type}")
+        mask = None if uniform else self.mask
+        key = self.current_label, index, lane, mask
+        if key not in self._lane_integers:
+            value = self.assign(f"extractelement {self.value_type} {index}, i64 {lane}")
+            integer = self.assign(f"fptosi {self.scalar_type} {value} to {self.index_type}")
+            if mask is not None:
+                active = self.assign(f"extractelement {self.mask_type} {mask}, i64 {lane}")
+                integer = self.assign(f"select i1 {active}, i64 {integer}, i64 0")
+            self._lane_integers[key] = integer
+        return self._lane_integers[key]
 
     def store(self, location: MemoryLocation, value: str, value_names: ValueNames) -> None:
         """Emit the store of a value to a memory location for the active lanes.
 
-        A dynamic index that differs between lanes is a scatter: one scalar store per lane. Inactive lanes keep the old
-        value.
+        A dynamic index that differs between lanes is a scatter: an instruction, or one scalar store per lane. Inactive
+        lanes keep the old value.
         """
         if location.index is not None and location.index not in self.uniform_values and self.target.lanes > 1:
+            if self.target.has_scatter:
+                self._scatter(location, value, value_names[location.index])
+                return
             for lane in range(self.target.lanes):
                 pointer = self._pointer(location, self.to_int(value_names[location.index], lane))
                 element_pointer = "ptr " + self.assign(f"getelementptr {self.scalar_type}, {pointer}, i64 {lane}")
@@ -287,6 +301,49 @@ class MemoryEmitter(IRBuilder):
                 f"select {self.mask_type} {self.mask}, {self.value_type} {value}, {self.value_type} {old}"
             )
         self.emit(f"store {self.value_type} {value}, {pointer}, align {self.alignment(location)}")
+
+    def _gather(self, location: MemoryLocation, index: str) -> str:
+        """Emit the load of a location at an index that differs between lanes; 0 in inactive lanes."""
+        n, values = self.target.lanes, self.value_type
+        return self.assign(
+            f"call {values} @llvm.masked.gather.{self.type_suffix}.v{n}p0"
+            f"(<{n} x ptr> {self._lane_pointers(location, index)}, i32 {self.scalar_bytes}, "
+            f"{self.mask_type} {self.mask or self.all_lanes_mask()}, {values} zeroinitializer)"
+        )
+
+    def _scatter(self, location: MemoryLocation, value: str, index: str) -> None:
+        """Emit the store of a value to a location at an index that differs between lanes, in active lanes."""
+        n = self.target.lanes
+        self.emit(
+            f"call void @llvm.masked.scatter.{self.type_suffix}.v{n}p0({self.value_type} {value}, "
+            f"<{n} x ptr> {self._lane_pointers(location, index)}, i32 {self.scalar_bytes}, "
+            f"{self.mask_type} {self.mask or self.all_lanes_mask()})"
+        )
+
+    def _lane_pointers(self, location: MemoryLocation, index: str) -> str:
+        """Emit the addresses of a location at an index that differs between lanes, as a vector."""
+        address, n = self.address_resolver.resolve(location), self.target.lanes
+        if address.arena == UNIFORM:
+            row_bytes, lane_bytes = str(self.scalar_bytes), 0
+        elif address.arena == SCRATCH or self.address_resolver.is_local(address):
+            row_bytes, lane_bytes = str(n * self.scalar_bytes), self.scalar_bytes
+        else:
+            row_bytes, lane_bytes = "%pitch", self.scalar_bytes
+        key = self.current_label, index, row_bytes
+        if key not in self._lane_offsets:
+            integers = self.assign(f"fptosi {self.value_type} {index} to <{n} x i64>")
+            if row_bytes == "%pitch":
+                first = self.assign(f"insertelement <{n} x i64> poison, i64 %pitch, i64 0")
+                factor = self.assign(
+                    f"shufflevector <{n} x i64> {first}, <{n} x i64> poison, <{n} x i32> zeroinitializer"
+                )
+            else:
+                factor = f"splat (i64 {row_bytes})"
+            rows = self.assign(f"mul <{n} x i64> {integers}, {factor}")
+            lanes = ", ".join(f"i64 {lane_bytes * lane}" for lane in range(n))
+            self._lane_offsets[key] = self.assign(f"add <{n} x i64> {rows}, <{lanes}>") if lane_bytes else rows
+        base = self._pointer(location, None)
+        return self.assign(f"getelementptr i8, {base}, <{n} x i64> {self._lane_offsets[key]}")
 
     def alignment(self, _location: MemoryLocation) -> int:
         """Alignment in bytes of the address of a memory location, which allows the compiler to combine accesses."""

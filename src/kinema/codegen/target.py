@@ -33,6 +33,8 @@ class Target:
     """Environments per SIMD vector; 1 for scalar code."""
     has_fma: bool = True
     """Whether the processor has a fused multiply-add instruction."""
+    has_scatter: bool = False
+    """Whether the processor has gather and scatter instructions, with masks, for vectors of 256 bits and more."""
     flush_subnormals: bool = False
     """Whether subnormal numbers are flushed to zero; x86 processors are about a hundred times slower on them."""
     is_gpu: bool = False

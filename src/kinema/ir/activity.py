@@ -18,6 +18,9 @@ from .program import BasicBlock, ForEachLoop, LoopSpecialization, Program, State
 NON_DIFFERENTIABLE = frozenset({"floor", "any", "loop_index", "detach"})
 """Operations whose derivative is zero."""
 
+_SMOOTH = frozenset({"add", "sub", "mul", "neg", "fma", "fms", "fnma"})
+"""The most frequent operations with a derivative by all operands."""
+
 
 def derivative_operands(op: str, args: tuple[object, ...]) -> tuple[object, ...]:
     """Operands on which the derivative of an operation depends; not the comparison of a selection, for example."""
@@ -58,7 +61,8 @@ class CellRows:
         self._cache: dict[tuple[str, int, bool, int], tuple[str, list[int]]] = {}
         """Results by array, element, whether the index is static, and identity of the scope, which `_scopes` keeps
         alive."""
-
+        self._resolved: dict[tuple[MemoryLocation, Scopes], tuple[str, list[int]]] = {}
+        """Results by reference and enclosing scopes."""
         self._bounds = np.unique([0, *program.allocation_starts, program.n_scratch])
         """Starts of the allocations of scratch memory, and its end."""
         self._allocations: dict[bytes, list[int]] = {}
@@ -80,12 +84,15 @@ class CellRows:
         `scopes` are objects that `scopes_of` has returned. A reference at a dynamic index may be to any row of its
         allocation in scratch memory or of its local array; otherwise the whole arena is represented by row -1.
         """
-        scope = find_scope(location.array, scopes)
-        key = location.array, location.element, location.index is None, id(scope)
-        result = self._cache.get(key)
-        if result is None:
-            result = self._cache[key] = self._resolve(location, scope)
-        return result
+        resolved = self._resolved.get((location, scopes))
+        if resolved is None:
+            scope = find_scope(location.array, scopes)
+            key = location.array, location.element, location.index is None, id(scope)
+            resolved = self._cache.get(key)
+            if resolved is None:
+                resolved = self._cache[key] = self._resolve(location, scope)
+            self._resolved[location, scopes] = resolved
+        return resolved
 
     def _resolve(self, location: MemoryLocation, scope: Scope | None) -> tuple[str, list[int]]:
         """Arena and rows of all cells that a memory reference may access, in the loop scope that binds its array."""
@@ -114,17 +121,57 @@ class CellRows:
         return self._allocations[key]
 
 
+class CellSet:
+    """Growing set of memory cells that is queried by the lists of rows that a `CellRows` returns, and keeps alive."""
+
+    def __init__(self, cells: Collection[tuple[str, int]] = ()) -> None:
+        self.rows: dict[str, set[int]] = {}
+        """Arena -> rows in the set; -1 for an unknown row, which may be any."""
+        for arena, row in cells:
+            self.rows.setdefault(arena, set()).add(row)
+        self._added: set[int] = set()
+        """Identities of lists of rows that are in the set."""
+        self._included: set[int] = set()
+        """Identities of lists of rows of which some are in the set: cells are never removed."""
+        self._excluded: dict[int, int] = {}
+        """Identities of lists of rows of which none was in the set, and the number of cells of their arena then."""
+
+    def includes_any(self, arena: str, rows: list[int]) -> bool:
+        """Whether any of some cells may be in the set."""
+        if id(rows) in self._included:
+            return True
+        cells = self.rows.get(arena)
+        if cells is None or self._excluded.get(id(rows)) == len(cells):
+            return False
+        if rows == [-1] or -1 in cells or not cells.isdisjoint(rows):
+            self._included.add(id(rows))
+            return True
+        self._excluded[id(rows)] = len(cells)
+        return False
+
+    def add(self, arena: str, rows: list[int]) -> bool:
+        """Add cells; returns whether any was not in the set."""
+        if id(rows) in self._added:
+            return False
+        self._added.add(id(rows))
+        cells = self.rows.setdefault(arena, set())
+        before = len(cells)
+        cells.update(rows)
+        return len(cells) != before
+
+
 class _CellAnalysis:
     """Set of memory cells with a property that spreads through basic blocks, found by a fixed-point iteration."""
 
     def __init__(self, program: Program, rows: CellRows, cells: Collection[tuple[str, int]], *, backward: bool) -> None:
         self.rows = rows
-        self.cells: dict[str, set[int]] = {}
-        for arena, row in cells:
-            self.cells.setdefault(arena, set()).add(row)
+        self._found = CellSet(cells)
+        self.cells = self._found.rows
+        """Arena -> rows with the property."""
         self._backward = backward
-        self._marked: set[int] = set()
-        """Identities of lists of rows that are in the set already."""
+        self._undetermined: dict[tuple[int, Scopes], list[tuple[str, list[int]]]] = {}
+        """References (arena, rows) of a block on which the analysis of the block depends, and which were not in the set
+        when the block was visited last, by identity of the block."""
         self._changed = True
         while self._changed:
             self._changed = False
@@ -134,20 +181,11 @@ class _CellAnalysis:
         """Whether a memory reference may refer to a cell of the set."""
         if location.array.startswith(CONSTANT_PREFIX):
             return False
-        arena, rows = self.rows.resolve(location, scopes)
-        cells = self.cells.get(arena)
-        return cells is not None and (rows == [-1] or -1 in cells or not cells.isdisjoint(rows))
+        return self._found.includes_any(*self.rows.resolve(location, scopes))
 
     def _mark(self, location: MemoryLocation, scopes: Scopes) -> None:
         """Add the cells of a reference, in all iterations."""
-        arena, rows = self.rows.resolve(location, scopes)
-        cells = self.cells.setdefault(arena, set())
-        if id(rows) in self._marked:
-            return
-        self._marked.add(id(rows))  # `CellRows` keeps the lists
-        before = len(cells)
-        cells.update(rows)
-        self._changed |= len(cells) != before
+        self._changed |= self._found.add(*self.rows.resolve(location, scopes))
 
     def _visit(self, statements: Statements, scopes: Scopes) -> None:
         """One pass of the fixed-point iteration: visit all basic blocks, which add cells to the set.
@@ -159,12 +197,29 @@ class _CellAnalysis:
                 for scope in self.rows.scopes_of(statement):
                     self._visit(scope.specialization.body, (*scopes, scope))
             elif isinstance(statement, BasicBlock):
-                self._visit_block(statement, scopes)
+                self._visit_block_if_changed(statement, scopes)
             else:
                 for body in nested_bodies(statement):
                     self._visit(body, scopes)
 
+    def _visit_block_if_changed(self, block: BasicBlock, scopes: Scopes) -> None:
+        """Visit a block unless all references that determine the result are as they were at the last visit."""
+        key, includes_any = (id(block), scopes), self._found.includes_any
+        cells = self._undetermined.get(key)
+        if cells is None:
+            locations = [x for x in self._determining(block) if not x.array.startswith(CONSTANT_PREFIX)]
+            cells = [self.rows.resolve(x, scopes) for x in locations]
+        elif not any(includes_any(arena, rows) for arena, rows in cells):
+            return
+        self._undetermined[key] = [x for x in cells if not includes_any(*x)]
+        self._visit_block(block, scopes)
+
+    def _determining(self, block: BasicBlock) -> list[MemoryLocation]:
+        """References of a block that determine, by whether they are in the set, which cells the block adds."""
+        raise NotImplementedError
+
     def _visit_block(self, block: BasicBlock, scopes: Scopes) -> None:
+        """Add the cells that have the property because of a block."""
         raise NotImplementedError
 
 
@@ -194,14 +249,20 @@ class VariedCells(_CellAnalysis):
             if location is not None:
                 if self.is_varied(location, scopes):
                     varied.add(result)
-            elif any(type(a) is int and a in varied for a in derivative_operands(op, args)):
-                varied.add(result)
+                continue
+            for a in args if op in _SMOOTH else derivative_operands(op, args):
+                if type(a) is int and a in varied:
+                    varied.add(result)
+                    break
         return varied
+
+    def _determining(self, block: BasicBlock) -> list[MemoryLocation]:
+        return list(block.locations())
 
     def _visit_block(self, block: BasicBlock, scopes: Scopes) -> None:
         varied = self.varied_values(block, scopes)
-        for _, _, _, location in block.instructions:
-            if location is not None and self.is_varied(location, scopes):
+        for result, _, _, location in block.instructions:
+            if location is not None and result in varied:
                 self._mark(location, scopes)  # all iterations load derivatives
         for location, value in block.stores:
             if (type(value) is int and value in varied) or self.is_varied(location, scopes):
@@ -224,9 +285,12 @@ class UsefulCells(_CellAnalysis):
             store.value for store in block.stores if type(store.value) is int and self.is_useful(store.location, scopes)
         }
         for result, op, args, location in reversed(block.instructions):
-            if result in useful and location is None:
-                useful.update(a for a in derivative_operands(op, args) if type(a) is int)
+            if location is None and result in useful:
+                useful.update([a for a in derivative_operands(op, args) if type(a) is int])
         return useful
+
+    def _determining(self, block: BasicBlock) -> list[MemoryLocation]:
+        return [location for location, _ in block.stores]
 
     def _visit_block(self, block: BasicBlock, scopes: Scopes) -> None:
         for location, _ in block.stores:

@@ -12,13 +12,14 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from .activity import CellRows, Scopes
+from .activity import CellRows, CellSet, Scopes
 from .memory import SCRATCH, ArenaOffset, MemoryLocation
 from .program import (
     BasicBlock,
     CountedLoop,
     ForEachLoop,
     If,
+    Instruction,
     Program,
     Statement,
     Statements,
@@ -72,12 +73,10 @@ class _BlockState:
     """Live stores and values of a basic block."""
 
     scopes: Scopes
-    stores: list[tuple[str, np.ndarray]]
-    """Arena and rows of each store."""
-    loads: dict[int, MemoryLocation]
-    """Value -> memory reference that it is loaded from."""
-    operands: dict[int, list[int]]
-    """Value -> values that it depends on."""
+    pending: list[tuple[int, str, list[int]]]
+    """Position, arena and rows of each store that is not known to be live."""
+    definitions: dict[int, Instruction]
+    """Value -> instruction."""
     live_stores: set[int] = field(default_factory=set)
     live_values: set[int] = field(default_factory=set)
 
@@ -94,15 +93,10 @@ class _Liveness:
     ) -> None:
         self.program, self.rows, self.unused_rows = program, rows, unused_rows
         self.kept_cells = frozenset(kept_cells)
-        self.masks: dict[str, np.ndarray] = {}
-        """Arena -> mask of the rows that live code loads."""
-        self.whole_arenas: set[str] = set()
-        """Arenas of which live code loads an unknown row."""
+        self._loaded = CellSet()
+        """Cells that live code may load."""
         self.blocks: dict[int, _BlockState] = {}
         """States of basic blocks, by identity."""
-        self._arrays: dict[int, np.ndarray] = {}
-        self._marked: set[int] = set()
-        """Identities of arrays of rows that are marked as loaded."""
         self._changed = True
         while self._changed:
             self._changed = False
@@ -110,46 +104,20 @@ class _Liveness:
 
     # ----------------------------------------------------------------------------------------------------------- cells
 
-    def _cells(self, location: MemoryLocation, scopes: Scopes) -> tuple[str, np.ndarray]:
-        arena, rows = self.rows.resolve(location, scopes)
-        if id(rows) not in self._arrays:  # `CellRows` keeps the lists
-            self._arrays[id(rows)] = np.array(rows, np.int64)
-        return arena, self._arrays[id(rows)]
-
-    def _outlives_run(self, arena: str, rows: np.ndarray) -> bool:
+    def _outlives_run(self, arena: str, rows: list[int]) -> bool:
         """Whether any of some cells is needed after the run."""
         if arena == SCRATCH or arena in self.program.locals:
             return False
-        if arena not in self.unused_rows or (rows >= self.unused_rows[arena]).any() or (rows == -1).any():
+        if arena not in self.unused_rows or -1 in rows or max(rows, default=-1) >= self.unused_rows[arena]:
             return True
-        return any(cell_arena == arena and (rows == row).any() for cell_arena, row in self.kept_cells)
-
-    def _is_loaded(self, arena: str, rows: np.ndarray) -> bool:
-        """Whether live code may load any of some cells."""
-        if arena in self.whole_arenas:
-            return True
-        mask = self.masks.get(arena)
-        if mask is None:
-            return False
-        return bool(mask.any() if (rows == -1).any() else mask[rows[rows < len(mask)]].any())
+        return any(cell_arena == arena and row in rows for cell_arena, row in self.kept_cells)
 
     def _mark_loaded(self, location: MemoryLocation, scopes: Scopes) -> None:
         """Mark all cells that a memory reference may access as loaded by live code."""
-        if any(location in scope.specialization.constant_columns for scope in scopes):
-            return
-        arena, rows = self._cells(location, scopes)
-        if id(rows) in self._marked:
-            return
-        self._marked.add(id(rows))  # `_arrays` keeps them
-        if (rows == -1).any():
-            self._changed |= arena not in self.whole_arenas
-            self.whole_arenas.add(arena)
-        elif len(rows):
-            mask, size = self.masks.get(arena, np.zeros(0, np.bool_)), int(rows.max()) + 1
-            if len(mask) < size:
-                mask = self.masks[arena] = np.concatenate([mask, np.zeros(2 * size - len(mask), np.bool_)])
-            self._changed |= not mask[rows].all()
-            mask[rows] = True
+        for scope in scopes:
+            if location in scope.specialization.constant_columns:
+                return
+        self._changed |= self._loaded.add(*self.rows.resolve(location, scopes))
 
     # -------------------------------------------------------------------------------------------------------- marking
 
@@ -197,27 +165,30 @@ class _Liveness:
 
         All stores with `keep`. Returns whether the block has live stores.
         """
-        state = self.blocks.get(id(block))
+        state, is_new = self.blocks.get(id(block)), False
         if state is None:
-            state = self.blocks[id(block)] = _BlockState(
-                scopes,
-                [self._cells(store.location, scopes) for store in block.stores],
-                {i.result: i.location for i in block.instructions if i.location is not None},
-                {i.result: i.uses for i in block.instructions},
-            )
+            pending = [(i, *self.rows.resolve(store.location, scopes)) for i, store in enumerate(block.stores)]
+            state = _BlockState(scopes, pending, {i.result: i for i in block.instructions})
+            self.blocks[id(block)], is_new = state, True
         keep = keep or state.scopes != scopes  # the same block in two places
-        for i, (arena, rows) in enumerate(state.stores):
-            if i not in state.live_stores and (keep or self._outlives_run(arena, rows) or self._is_loaded(arena, rows)):
-                state.live_stores.add(i)
-                self._changed = True
-                pending = block.stores[i].uses
-                while pending:
-                    value = pending.pop()
-                    if value not in state.live_values:
-                        state.live_values.add(value)
-                        pending += state.operands[value]
-                        if value in state.loads:
-                            self._mark_loaded(state.loads[value], scopes)
+        includes_any, live_values, rest = self._loaded.includes_any, state.live_values, []
+        for store in state.pending:
+            i, arena, rows = store
+            if not (keep or includes_any(arena, rows) or (is_new and self._outlives_run(arena, rows))):
+                rest.append(store)
+                continue
+            state.live_stores.add(i)
+            self._changed = True
+            values = block.stores[i].uses
+            while values:
+                value = values.pop()
+                if value not in live_values:
+                    live_values.add(value)
+                    instruction = state.definitions[value]
+                    values += instruction.uses
+                    if instruction.location is not None:
+                        self._mark_loaded(instruction.location, scopes)
+        state.pending = rest
         return bool(state.live_stores)
 
     # ------------------------------------------------------------------------------------------------------ live code

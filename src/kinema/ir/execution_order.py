@@ -156,7 +156,8 @@ def nested_row_ranges(loop: ForEachLoop, outer: Scope) -> tuple[Ints, Ints]:
 
 def cells_of(location: MemoryLocation, executions: Executions, rows: CellRows) -> tuple[str, Ints]:
     """Arena and row of a reference without dynamic index in each execution, shape (n_executions,) or (1,)."""
-    for scope, row in zip(reversed(executions.scopes), reversed(executions.rows), strict=True):
+    for i in range(len(executions.scopes) - 1, -1, -1):
+        scope, row = executions.scopes[i], executions.rows[i]
         if location.array in scope.specialization.array_columns:
             name, column = scope.specialization.array_columns[location.array]
             arena, first = rows.array_offsets.get(name, ArenaOffset(name, 0))
@@ -183,21 +184,31 @@ class CellTimes:
         time = self._sign * time
         if location.index is None:
             arena, cells = cells_of(location, executions, self._rows)
-            time = time if len(cells) > 1 else time.max(keepdims=True)
+            if len(cells) == 1:
+                self._add_cell(arena, int(cells[0]), int(time[0] if len(time) == 1 else time.max()))
+                return
         else:
             arena, known = self._rows.resolve(location, executions.scopes)
             if known == [-1]:
                 self._unknown_rows[arena] = max(self._unknown_rows.get(arena, _NEVER), int(time.max()))
                 return
             cells, time = np.array(known, np.int64), np.full(len(known), time.max())
-        if not len(cells):
-            return
+        if len(cells):
+            np.maximum.at(self._times_up_to(arena, int(cells.max())), cells, time)
+
+    def _add_cell(self, arena: str, cell: int, time: int) -> None:
+        """Update the access time of a single cell."""
+        times = self._times_up_to(arena, cell)
+        times[cell] = max(times[cell], time)
+
+    def _times_up_to(self, arena: str, row: int) -> Ints:
+        """Times of the rows of an arena, which are at least so many that a row is among them."""
         old = self._times.get(arena, _NO_TIMES)
-        if len(old) <= cells.max():
-            new = np.full(2 * int(cells.max()) + 1, _NEVER)
+        if len(old) <= row:
+            new = np.full(2 * row + 1, _NEVER)
             new[: len(old)] = old
             self._times[arena] = old = new
-        np.maximum.at(old, cells, time)
+        return old
 
     def after(self, location: MemoryLocation, executions: Executions, time: Ints) -> bool:
         """Whether any of the cells of a reference has an access after (before, for earliest times) the given times."""
@@ -213,6 +224,10 @@ class CellTimes:
                 return bool(max(self._unknown_rows.get(arena, _NEVER), int(latest)) > time.min())
             cells, time = np.array(known, np.int64), time.min(keepdims=True)
         times = self._times.get(arena, _NO_TIMES)
+        if len(cells) == 1:
+            cell, unknown = int(cells[0]), self._unknown_rows.get(arena, _NEVER)
+            latest = max(unknown, int(times[cell])) if cell < len(times) else unknown
+            return latest > int(time[0] if len(time) == 1 else time.min())
         found = np.full(len(cells), self._unknown_rows.get(arena, _NEVER))
         inside = cells < len(times)
         found[inside] = np.maximum(found[inside], times[cells[inside]])

@@ -441,34 +441,43 @@ class ReversePlan:
         The sequence contains all accesses to the array, and stores to each element before loading it: then no adjoint
         is carried from one execution of the sequence to another.
         """
-        users: dict[str, list[Body]] = defaultdict(list)
+        users: dict[str, list[Node]] = defaultdict(list)
         for node in self.nodes:
             for location, _ in memory_accesses(node.statement):
                 if not self._is_constant(location, node):
                     arena, _ = self.rows.resolve(location, node.scopes)
                     if arena in self.program.locals:
-                        users[arena].append(node.parent)
+                        users[arena].append(node)
         places: dict[int, list[str]] = defaultdict(list)
-        for name, bodies in users.items():
+        for name, nodes in users.items():
             if not self.active_rows(name):
                 continue
-            body = _common_body(bodies)
-            while body.owner is not None and self._is_exposed(body, name, set()):
+            around = set[int]()
+            for user in nodes:
+                node: Node | None = user
+                while node is not None and id(node) not in around:
+                    around.add(id(node))
+                    node = node.parent.owner
+            body = _common_body([user.parent for user in nodes])
+            while body.owner is not None and self._is_exposed(body, name, around, set()):
                 body = body.owner.parent
             places[id(body)].append(name)
         return places
 
-    def _is_exposed(self, body: Body, name: str, stored: set[int]) -> bool:
+    def _is_exposed(self, body: Body, name: str, users: Collection[int], stored: set[int]) -> bool:
         """Whether a statement sequence may load an element of a local array that it has not stored before.
 
-        Elements that it stores in any case are added to `stored`.
+        Elements that it stores in any case are added to `stored`. `users` are the nodes that access the array, and
+        those around them, by identity.
         """
         for node in body.nodes:
+            if id(node) not in users:
+                continue
             accesses = list(memory_accesses(node.statement))
             if isinstance(node.statement, WhileLoop):
-                if self._is_exposed(node.bodies[0], name, stored):
+                if self._is_exposed(node.bodies[0], name, users, stored):
                     return True
-            elif any(self._is_exposed(inner, name, set(stored)) for inner in node.bodies):
+            elif any(self._is_exposed(inner, name, users, set(stored)) for inner in node.bodies):
                 return True
             for location, is_write in accesses:
                 if not is_write and any(x not in stored for x in self._elements(location, node, name)):

@@ -68,7 +68,7 @@ from .compiled_program import (
     TableArrays,
     WorkQueues,
 )
-from .cpu_features import has_fma, is_x86, n_threads
+from .cpu_features import has_fma, has_scatter, is_x86, n_threads
 from .cuda_driver import (
     CARVEOUT_STEPS,
     FULL_REGISTER_BLOCKS,
@@ -267,7 +267,8 @@ def compile_for_host(
     timer_machine = platform.machine() if options.timed else ""
     with timed_stage("emit"), async_compilation():
         ints, floats = _cast_tables(program.pack_tables(), options.precision)
-        target = Target(options.precision, options.lanes, has_fma=has_fma(), flush_subnormals=is_x86())
+        features = {"has_fma": has_fma(), "has_scatter": has_scatter(), "flush_subnormals": is_x86()}
+        target = Target(options.precision, options.lanes, **features)
         level = OptLevel.OPTIMISED if wait or tier_policy() is TierPolicy.OPTIMISED else OptLevel.BASELINE
         digests: list[str] = []
         modules = emit_cpu_modules(

@@ -64,6 +64,12 @@ def has_fma() -> bool:
     return "fma" in text.split() or platform.machine().lower() in ("aarch64", "arm64")
 
 
+def has_scatter() -> bool:
+    """Whether the host CPU has gather and scatter instructions, with masks, for all vectors that programs use."""
+    is_wide = (simd_width_bits() or 0) >= DEFAULT_VECTOR_BITS
+    return is_wide and {"avx512f", "avx512vl", "avx512dq"} <= set(cpuinfo().lower().split())
+
+
 def is_x86() -> bool:
     """Whether the host CPU is an x86-64."""
     return platform.machine().lower() in ("x86_64", "amd64")

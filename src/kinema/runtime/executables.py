@@ -30,7 +30,7 @@ from .compiled_program import (
     Partitioning,
     ProgramSource,
 )
-from .cpu_features import has_fma, is_x86
+from .cpu_features import has_fma, has_scatter, is_x86
 from .cuda_driver import GpuFunction, rename_kernel
 from .devices import Device
 from .dump import dump_folder
@@ -51,7 +51,7 @@ def program_key(source: ProgramSource, options: CompileOptions, extra: object) -
     if source.key is None or options.timed or dump_folder() is not None:
         return None
     settings = (options.precision, options.lanes, options.runs_per_step, extra)
-    machine: object = (has_fma(), is_x86(), tier_policy() is TierPolicy.BASELINE)
+    machine: object = (has_fma(), has_scatter(), is_x86(), tier_policy() is TierPolicy.BASELINE)
     if not options.device.is_cpu:
         machine = (options.device.architecture, options.device.n_multiprocessors, options.n_envs)
     return content_digest(
