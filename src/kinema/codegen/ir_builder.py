@@ -13,6 +13,10 @@ from .superwords import WIDTHS
 from .target import SINCOS_CONSTANTS, Target
 
 
+MAX_BLOCK_LINES = 500
+"""Number of lines from which on a basic block of LLVM IR is split, in programs with short blocks."""
+
+
 class IRBuilder:
     """Builds the text of an LLVM function; methods that emit a value return its name or literal."""
 
@@ -29,8 +33,12 @@ class IRBuilder:
         """LLVM type of loop counters and table indices."""
         self.current_label = "entry"
         """Label of the basic block being emitted."""
+        self._block_start = 0
+        """Number of lines before the basic block being emitted."""
         self.uses_superwords = False
         """Whether the code has vectors of the components of a body (`superwords.py`)."""
+        self.has_short_blocks = False
+        """Whether long basic blocks are split."""
         self._n_names = 0
         self._block_pointers: dict[tuple[str, str, str], str] = {}
         """Pointers computed in the current basic block, by base, element type and row."""
@@ -93,8 +101,18 @@ class IRBuilder:
     def start_block(self, label: str) -> None:
         """Start a basic block with a label."""
         self.output_lines.append(f"{label}:")
-        self.current_label = label
+        self.current_label, self._block_start = label, len(self.output_lines)
         self._block_pointers = {}
+
+    def split_long_block(self) -> None:
+        """Continue in another basic block if the current one is long, in programs with short blocks.
+
+        The time of LLVM's code generator grows faster than linearly with the length of a basic block.
+        """
+        if self.has_short_blocks and len(self.output_lines) - self._block_start >= MAX_BLOCK_LINES:
+            label = self.fresh_name("next")
+            self.emit(f"br label %{label}")
+            self.start_block(label)
 
     def begin_loop(self, start: str, end: str) -> tuple[tuple[str, str, str, str], str]:
         """Emit the head of a loop over the integers from `start` to `end` - 1.

@@ -207,6 +207,7 @@ class MemoryEmitter(IRBuilder):
     def begin_program(self, program: Program, local_arrays: dict[str, str]) -> None:
         """Start emission of the code of a program with the given pointers to its local arrays."""
         self.program, self.uses_superwords = program, program.uses_superwords
+        self.has_short_blocks = program.has_short_blocks and not self.target.is_gpu
         self.address_resolver = AddressResolver(program, self.array_offsets)
         self.local_arrays = local_arrays
         self.uniform_count_arrays = {block.count.array for block in counted_loops(program.body) if block.uniform}

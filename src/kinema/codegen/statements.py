@@ -592,10 +592,12 @@ class StatementEmitter(MemoryEmitter):
                 names[result] = self.emit_op(op, operands)
             if eager_stores:
                 self.emit_stores([store for value in defined for store in eager_stores.get(value, ())], names)
+            self.split_long_block()
 
     def emit_stores(self, stores: Sequence[Store], value_names: ValueNames) -> None:
         """Emit stores of a basic block."""
         for store in stores:
+            self.split_long_block()
             self.store(store.location, self._operand(store.value, value_names), value_names)
 
     def _operand(self, operand: Operand, value_names: ValueNames) -> str:

@@ -403,6 +403,9 @@ class Program:
     """Start offsets of allocations that are lists with a capacity far above their usual length."""
     uses_superwords: bool = False
     """Whether scalar code packs operations on vectors of a body into SIMD instructions."""
+    has_short_blocks: bool = False
+    """Whether a CPU's code has no long basic blocks: it is compiled in half the time, and some code takes a tenth more
+    time to run, but that of derivatives does not."""
     outlined: Mapping[int, frozenset[str]] = field(default_factory=dict)
     """For-each loops, loop specializations and basic blocks that are emitted as functions, by identity -> local arrays:
     of loops and specializations those allocated in the function, of basic blocks those that they use."""

@@ -102,6 +102,7 @@ class VaryingEmitter(StatementEmitter):
                 self._emit_vector(op, arguments, defined, names)
             if eager_stores:
                 self.emit_stores([store for value in defined for store in eager_stores.get(value, ())], names)
+            self.split_long_block()
         return names
 
     def _emit_scalar(
@@ -151,6 +152,7 @@ class VaryingEmitter(StatementEmitter):
     def emit_stores(self, stores: Sequence[Store], value_names: ValueNames) -> None:
         """Emit stores of a basic block."""
         for store in stores:
+            self.split_long_block()
             if self._is_uniform(store.location):
                 value = self._operand(store.value, value_names)
             else:

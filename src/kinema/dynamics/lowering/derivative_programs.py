@@ -411,7 +411,8 @@ def _trace_derivative(
         if outputs:
             rows["out"] = model.sensors.n_values
         program = trace_looped_program(model, traced, trace, array_offsets, outputs)
-        return differentiate(program, _cells(inputs, array_offsets), array_offsets, rows)
+        derivative = differentiate(program, _cells(inputs, array_offsets), array_offsets, rows)
+        return replace(derivative, has_short_blocks=True)
     offsets = named_array_offsets(traced, outputs)
     program = trace_looped_program(model, traced, trace, offsets, outputs)
     derivative = differentiate(program, _cells(inputs, offsets), offsets, {})
@@ -424,7 +425,8 @@ def _trace_derivative(
         allocation_starts=derivative.allocation_starts,
         oversized_lists=derivative.oversized_lists,
     )
-    return eliminate_dead_stores(unrolled)  # values that branches leave, and nobody reads
+    # without values that branches leave, and nobody reads
+    return replace(eliminate_dead_stores(unrolled), has_short_blocks=True)
 
 
 def _differentiated_arrays(model: Model, settings: Settings, names: Collection[str]) -> dict[str, int]:
