@@ -12,7 +12,6 @@ from functools import cache
 from .superwords import WIDTHS
 from .target import SINCOS_CONSTANTS, Target
 
-
 MAX_BLOCK_LINES = 500
 """Number of lines from which on a basic block of LLVM IR is split, in programs with short blocks."""
 

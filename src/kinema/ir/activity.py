@@ -61,6 +61,8 @@ class CellRows:
         self._cache: dict[tuple[str, int, bool, int], tuple[str, list[int]]] = {}
         """Results by array, element, whether the index is static, and identity of the scope, which `_scopes` keeps
         alive."""
+        self._columns: dict[tuple[int, int], np.ndarray] = {}
+        """Different values of a column of integers, by identity of the scope and column."""
         self._resolved: dict[tuple[MemoryLocation, Scopes], tuple[str, list[int]]] = {}
         """Results by reference and enclosing scopes."""
         self._bounds = np.unique([0, *program.allocation_starts, program.n_scratch])
@@ -102,7 +104,10 @@ class CellRows:
         else:
             name, column = scope.specialization.array_columns[location.array]
             arena, row = self.array_offsets.get(name, ArenaOffset(name, 0))  # an array or an arena
-            starts = (np.unique(scope.ints[:, column]) + (row + location.element)).tolist()
+            key = id(scope), column
+            if key not in self._columns:
+                self._columns[key] = np.unique(scope.ints[:, column])
+            starts = (self._columns[key] + (row + location.element)).tolist()
         if location.index is None:
             return arena, starts
         if arena in self.program.locals:
@@ -127,6 +132,8 @@ class CellSet:
     def __init__(self, cells: Collection[tuple[str, int]] = ()) -> None:
         self.rows: dict[str, set[int]] = {}
         """Arena -> rows in the set; -1 for an unknown row, which may be any."""
+        self.version = 0
+        """Number of changes of the set."""
         for arena, row in cells:
             self.rows.setdefault(arena, set()).add(row)
         self._added: set[int] = set()
@@ -157,7 +164,10 @@ class CellSet:
         cells = self.rows.setdefault(arena, set())
         before = len(cells)
         cells.update(rows)
-        return len(cells) != before
+        if len(cells) == before:
+            return False
+        self.version += 1
+        return True
 
 
 class _CellAnalysis:

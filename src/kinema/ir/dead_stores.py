@@ -77,6 +77,8 @@ class _BlockState:
     """Position, arena and rows of each store that is not known to be live."""
     definitions: dict[int, Instruction]
     """Value -> instruction."""
+    version: int = -1
+    """Version of the set of cells that live code may load, at the last visit."""
     live_stores: set[int] = field(default_factory=set)
     live_values: set[int] = field(default_factory=set)
 
@@ -171,7 +173,9 @@ class _Liveness:
             state = _BlockState(scopes, pending, {i.result: i for i in block.instructions})
             self.blocks[id(block)], is_new = state, True
         keep = keep or state.scopes != scopes  # the same block in two places
-        includes_any, live_values, rest = self._loaded.includes_any, state.live_values, []
+        if not state.pending or (state.version == self._loaded.version and not keep):
+            return bool(state.live_stores)
+        includes_any, rest, state.version = self._loaded.includes_any, [], self._loaded.version
         for store in state.pending:
             i, arena, rows = store
             if not (keep or includes_any(arena, rows) or (is_new and self._outlives_run(arena, rows))):
@@ -179,17 +183,24 @@ class _Liveness:
                 continue
             state.live_stores.add(i)
             self._changed = True
-            values = block.stores[i].uses
-            while values:
-                value = values.pop()
-                if value not in live_values:
-                    live_values.add(value)
-                    instruction = state.definitions[value]
-                    values += instruction.uses
-                    if instruction.location is not None:
-                        self._mark_loaded(instruction.location, scopes)
+            self._mark_values(state, block.stores[i].uses)
         state.pending = rest
         return bool(state.live_stores)
+
+    def _mark_values(self, state: _BlockState, values: list[int]) -> None:
+        """Mark values of a block as live, with all values and loads that they depend on."""
+        live, definitions, pending = state.live_values, state.definitions, list(values)
+        while pending:
+            value = pending.pop()
+            if value in live:
+                continue
+            live.add(value)
+            _, _, args, location = definitions[value]
+            pending += [a for a in args if type(a) is int and a not in live]
+            if location is not None:
+                if location.index is not None:
+                    pending.append(location.index)
+                self._mark_loaded(location, state.scopes)
 
     # ------------------------------------------------------------------------------------------------------ live code
 

@@ -176,30 +176,32 @@ class CellTimes:
         """Arena -> time for each row, negated for earliest times; `_NEVER` for rows that are not accessed."""
         self._unknown_rows: dict[str, int] = {}
         """Arena -> time of accesses whose row is unknown."""
+        self._of_lists: dict[int, tuple[str, list[int], int]] = {}
+        """Accesses at dynamic indices that `_times` has not yet: identity of the list of rows -> arena, list, time."""
+        self._latest: dict[int, int] = {}
+        """Time of the last access to any row of a list that `CellRows` keeps, by its identity."""
 
     def add(self, location: MemoryLocation, executions: Executions, time: Ints) -> None:
         """Update the latest (or earliest) access time of the cells of a memory reference by one time per execution."""
         if not len(time):
             return
+        self._latest.clear()
         time = self._sign * time
         if location.index is None:
             arena, cells = cells_of(location, executions, self._rows)
             if len(cells) == 1:
-                self._add_cell(arena, int(cells[0]), int(time[0] if len(time) == 1 else time.max()))
-                return
-        else:
-            arena, known = self._rows.resolve(location, executions.scopes)
-            if known == [-1]:
-                self._unknown_rows[arena] = max(self._unknown_rows.get(arena, _NEVER), int(time.max()))
-                return
-            cells, time = np.array(known, np.int64), np.full(len(known), time.max())
-        if len(cells):
-            np.maximum.at(self._times_up_to(arena, int(cells.max())), cells, time)
-
-    def _add_cell(self, arena: str, cell: int, time: int) -> None:
-        """Update the access time of a single cell."""
-        times = self._times_up_to(arena, cell)
-        times[cell] = max(times[cell], time)
+                times, cell = self._times_up_to(arena, int(cells[0])), int(cells[0])
+                times[cell] = max(times[cell], time[0] if len(time) == 1 else time.max())
+            else:
+                np.maximum.at(self._times_up_to(arena, int(cells.max())), cells, time)
+            return
+        arena, known = self._rows.resolve(location, executions.scopes)
+        latest = int(time.max())
+        if known == [-1]:
+            self._unknown_rows[arena] = max(self._unknown_rows.get(arena, _NEVER), latest)
+        elif known:
+            _, _, before = self._of_lists.get(id(known), (arena, known, latest))
+            self._of_lists[id(known)] = arena, known, max(before, latest)
 
     def _times_up_to(self, arena: str, row: int) -> Ints:
         """Times of the rows of an arena, which are at least so many that a row is among them."""
@@ -214,24 +216,40 @@ class CellTimes:
         """Whether any of the cells of a reference has an access after (before, for earliest times) the given times."""
         if not len(time):
             return False
+        if self._of_lists:
+            self._add_lists()
         time = self._sign * time
-        if location.index is None:
-            arena, cells = cells_of(location, executions, self._rows)
-        else:
-            arena, known = self._rows.resolve(location, executions.scopes)
-            if known == [-1]:
-                latest = self._times.get(arena, _NO_TIMES).max(initial=_NEVER)
-                return bool(max(self._unknown_rows.get(arena, _NEVER), int(latest)) > time.min())
-            cells, time = np.array(known, np.int64), time.min(keepdims=True)
-        times = self._times.get(arena, _NO_TIMES)
+        if location.index is not None:
+            return self._latest_of(*self._rows.resolve(location, executions.scopes)) > int(time.min())
+        arena, cells = cells_of(location, executions, self._rows)
+        times, unknown = self._times.get(arena, _NO_TIMES), self._unknown_rows.get(arena, _NEVER)
         if len(cells) == 1:
-            cell, unknown = int(cells[0]), self._unknown_rows.get(arena, _NEVER)
+            cell = int(cells[0])
             latest = max(unknown, int(times[cell])) if cell < len(times) else unknown
             return latest > int(time[0] if len(time) == 1 else time.min())
-        found = np.full(len(cells), self._unknown_rows.get(arena, _NEVER))
+        found = np.full(len(cells), unknown)
         inside = cells < len(times)
         found[inside] = np.maximum(found[inside], times[cells[inside]])
         return bool((found > time).any())
+
+    def _add_lists(self) -> None:
+        """Update the access times of the cells that are accessed at dynamic indices."""
+        for arena, known, time in self._of_lists.values():
+            cells = np.array(known, np.int64)
+            times = self._times_up_to(arena, int(cells.max()))
+            times[cells] = np.maximum(times[cells], time)
+        self._of_lists.clear()
+
+    def _latest_of(self, arena: str, known: list[int]) -> int:
+        """Time of the last (or earliest) access to any of the rows of an arena that a list has."""
+        if id(known) not in self._latest:
+            times = self._times.get(arena, _NO_TIMES)
+            if known != [-1]:
+                cells = np.array(known, np.int64)
+                times = times[cells[cells < len(times)]]
+            unknown = self._unknown_rows.get(arena, _NEVER)
+            self._latest[id(known)] = max(unknown, int(times.max(initial=_NEVER)))
+        return self._latest[id(known)]
 
 
 _NEVER = np.iinfo(np.int64).min
