@@ -39,6 +39,8 @@ VELOCITY_NOISE = 0.05
 """Standard deviation of random initial velocities in scenes without actuators [m/s and rad/s]."""
 DROP_HEIGHT = 0.25
 """Height above its initial position from which a robot is dropped on terrain [m]."""
+CONVERGED_CCD_TOLERANCE, CONVERGED_CCD_ITERATIONS = 1e-10, 200
+"""Tolerance of MuJoCo's collision detection of convex shapes [m], and its maximum iterations, as a reference."""
 MUJOCO_SOLREF, MUJOCO_SOLIMP = (0.02, 1.0), (0.9, 0.95, 0.001, 0.5, 2.0)
 """MuJoCo's default compliance of equality constraints."""
 GENERIC_FILE_STEMS = ("right_hand", "left_hand", "scene", "robot")
@@ -82,11 +84,16 @@ class BenchmarkCase:
         return self.draw_controls(n_envs, steps, seed)
 
     def converged_mujoco_model(self) -> Any:
-        """MuJoCo model with solver settings for convergence to machine precision."""
+        """MuJoCo model with settings for convergence of solver and collision detection to machine precision.
+
+        With its default tolerance, MuJoCo's EPA ends up to 1 um above the smallest depth, with normals that are off by
+        0.02 rad: forces of a contact then differ by one percent from those at the exact normal.
+        """
         if self._converged_mujoco_model is None:
             self._converged_mujoco_model = copy.copy(self.mujoco_model)
             options = self._converged_mujoco_model.opt
             options.tolerance, options.iterations, options.ls_iterations = 1e-15, 300, 100
+            options.ccd_tolerance, options.ccd_iterations = CONVERGED_CCD_TOLERANCE, CONVERGED_CCD_ITERATIONS
         return self._converged_mujoco_model
 
 
