@@ -31,13 +31,14 @@ from kinema.ir import (
     exchange_size,
     frame_layout,
     nested_bodies,
+    parallel_loop,
 )
 
 from .abi import ENTRY_FUNCTION
 from .cpu.statement_timing import StatementTimer, timer_declarations
 from .cpu.varying_emitter import VaryingEmitter
 from .cuda.environment_binning import BINNING_DECLARATIONS, EnvBinningEmitter
-from .cuda.thread_kernel import ThreadKernelEmitter
+from .cuda.thread_kernel import PARALLEL_ITERATION, ThreadKernelEmitter
 from .cuda.warp import NO_UNROLL_METADATA, POPCOUNT, SHUFFLE_INDEX, SHUFFLE_XOR, WARP_SYNC, WarpRegionConfig
 from .cuda.warp_region import WarpRegionEmitter, pad_copy_pairs, pad_vector_targets, scale_offsets_to_bytes
 from .cuda.work_queue import QUEUE_DECLARATIONS, WorkQueueEmitter
@@ -168,10 +169,10 @@ def emit_thread_kernel(
 ) -> str:
     """Emit the LLVM module of a GPU kernel with one thread per environment, or with several specialized warps.
 
-    A single program runs with one thread per environment; with fewer than 32 `envs_per_warp`, a thread block is one
-    warp, whose other threads return at once. Several partitions of a basic block run in thread blocks of 32
-    environments with one warp per partition; in the last block, surplus threads work on padding environments, as all
-    threads must reach the barriers.
+    A single program runs with one thread per environment, and per iteration if it is a parallel loop; with fewer than
+    32 `envs_per_warp`, a thread block is one warp, whose other threads return at once. Several partitions of a basic
+    block run in thread blocks of 32 environments with one warp per partition; in the last block, surplus threads work
+    on padding environments, as all threads must reach the barriers.
     """
     emitter = ThreadKernelEmitter(array_offsets, target)
     emitter.n_handoff_rows = target.n_handoff_rows
@@ -180,7 +181,7 @@ def emit_thread_kernel(
         emitter.emit(f"%{register} = call i32 @{_SREG_INTRINSIC}.{register}.x()")
     if len(partitions) == 1:
         emitter.allocate_row_list(partitions[0])
-        _emit_thread_env(emitter, envs_per_warp)
+        _emit_thread_env(emitter, envs_per_warp, is_parallel_loop=parallel_loop(partitions[0]) is not None)
     else:
         _emit_partition_env(emitter)
     emitter.set_scratch_pointers("%e")
@@ -325,10 +326,19 @@ def warp_region_tables(
     return np.concatenate([ints, np.array([*copy_table, *padding], np.int32)]), floats
 
 
-def _emit_thread_env(emitter: StatementEmitter, envs_per_warp: int) -> None:
-    """Emit the environment `%e` of a thread; surplus threads return."""
+def _emit_thread_env(emitter: StatementEmitter, envs_per_warp: int, *, is_parallel_loop: bool) -> None:
+    """Emit the environment `%e` of a thread, and its iteration of a parallel loop; surplus threads return.
+
+    Blocks of all environments for the first iteration come first, then those for the second one, and so on.
+    """
     is_full = envs_per_warp == WARP_SIZE
-    emitter.emit(f"%first = mul i32 %ctaid, {'%ntid' if is_full else envs_per_warp}")
+    envs_per_block, block = "%ntid" if is_full else str(envs_per_warp), "%ctaid"
+    if is_parallel_loop:
+        rounded = emitter.assign(f"add i32 %n_envs, {emitter.assign(f'sub i32 {envs_per_block}, 1')}")
+        emitter.emit(f"%env_blocks = udiv i32 {rounded}, {envs_per_block}")
+        emitter.emit(f"{PARALLEL_ITERATION} = udiv i32 %ctaid, %env_blocks")
+        block = emitter.assign("urem i32 %ctaid, %env_blocks")
+    emitter.emit(f"%first = mul i32 {block}, {envs_per_block}")
     emitter.emit("%e = add i32 %first, %tid")
     end = "%n_envs"
     if not is_full:

@@ -126,7 +126,7 @@ def find_effect_cells(program: Program, statements: Statements) -> tuple[CellSet
 
 def effects_per_iteration(program: Program, loop: ForEachLoop) -> list[Effects]:
     """Read and write sets of each iteration of a for-each loop."""
-    uses_cache: dict[int, _ArrayUses] = {}
+    uses_cache: dict[int, ArrayUses] = {}
     row_effects = []
     for i in range(len(loop.ints)):
         analysis = _EffectAnalysis(program, uses_cache)
@@ -158,7 +158,7 @@ def dependency_levels(iteration_cells: Iterable[tuple[Collection[Hashable], Coll
     return levels
 
 
-_ArrayUses = Mapping[str, Collection[tuple[int, bool, bool]]]
+ArrayUses = Mapping[str, Collection[tuple[int, bool, bool]]]
 """Array -> set of (element, whether accessed at a dynamic index, whether written)."""
 
 
@@ -192,7 +192,7 @@ class _EffectAnalysis:
     """Accumulates the effects of statements; each loop specialization is analysed once for all of its iterations."""
 
     program: Program
-    uses_cache: dict[int, _ArrayUses]
+    uses_cache: dict[int, ArrayUses]
     """Array uses of statement sequences, by identity of the sequence."""
     effects: Effects = field(default_factory=Effects)
     indexed_ranges: tuple[dict[int, int], dict[int, int]] = field(default_factory=lambda: ({}, {}))
@@ -211,7 +211,7 @@ class _EffectAnalysis:
         given by the enclosing iteration. `enclosing_iterations` are those of the enclosing loops, outermost first.
         """
         if id(statements) not in self.uses_cache:
-            self.uses_cache[id(statements)] = _find_array_uses(statements)
+            self.uses_cache[id(statements)] = array_uses(statements)
         for array, uses in self.uses_cache[id(statements)].items():
             self._add_uses(array, uses, enclosing_iterations)
         n_executions = len(enclosing_iterations[-1].rows) if enclosing_iterations else 1
@@ -301,7 +301,7 @@ class _EffectAnalysis:
                 cells.add((SCRATCH, start))
 
 
-def _find_array_uses(statements: Statements) -> _ArrayUses:
+def array_uses(statements: Statements) -> ArrayUses:
     """Array accesses of all statements outside of for-each loops and work-queue loops."""
     uses: dict[str, set[tuple[int, bool, bool]]] = {}
     for location, written in _memory_accesses(statements):

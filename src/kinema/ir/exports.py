@@ -32,7 +32,7 @@ from .intrinsics import (
     IntrinsicCall as IntrinsicCall,
     SharedMemoryStaging as SharedMemoryStaging,
 )
-from .kernel_split import KernelPart as KernelPart
+from .kernel_split import KernelPart as KernelPart, parallel_loop as parallel_loop
 from .memory import (
     FIRST_ITERATION_PREFIX as FIRST_ITERATION_PREFIX,
     ITERATION_COUNT_PREFIX as ITERATION_COUNT_PREFIX,

@@ -90,6 +90,17 @@ class KernelPart:
         (block, *others) = self.program.body
         return block if isinstance(block, WorkQueueLoop) and not others else None
 
+    @property
+    def parallel_loop(self) -> ForEachLoop | None:
+        """The parallel loop of a kernel with a thread per environment and iteration, or None for other kernels."""
+        return parallel_loop(self.program)
+
+
+def parallel_loop(program: Program) -> ForEachLoop | None:
+    """The parallel loop that a program consists of, or None."""
+    (block, *others) = program.body
+    return block if isinstance(block, ForEachLoop) and block.parallel and not others else None
+
 
 def fission_kernels(program: Program, group_size: int, max_instructions: int | None = None) -> list[KernelPart]:
     """Kernel fission: split a program into its GPU kernels, in launch order, with the memory layout of each.
@@ -276,9 +287,9 @@ class _Segment(NamedTuple):
 def _split_segments(program: Program, max_instructions: int | None) -> list[_Segment]:
     """Group the top-level statements of a program by the kernel that they will run in, in order.
 
-    Each warp region (code that a warp executes cooperatively) and each work-queue loop is a group; the statements in
-    between form groups of at most `max_instructions` instructions together (unless None; a longer statement is a group
-    by itself, as is a basic block of at least `LONG_BLOCK_INSTRUCTIONS` between loops).
+    Each warp region (code that a warp executes cooperatively), work-queue loop and parallel loop is a group; the
+    statements in between form groups of at most `max_instructions` instructions together (unless None; a longer
+    statement is a group by itself, as is a basic block of at least `LONG_BLOCK_INSTRUCTIONS` between loops).
     """
     segments, statements = list[_Segment](), list[Statement]()
     was_long = False
@@ -289,11 +300,11 @@ def _split_segments(program: Program, max_instructions: int | None) -> list[_Seg
             segments += [_Segment(tuple(statements))]
             statements = []
         was_long = is_long
-        if isinstance(block, WarpRegion | WorkQueueLoop):
+        if isinstance(block, WarpRegion | WorkQueueLoop) or (isinstance(block, ForEachLoop) and block.parallel):
             segments += [_Segment(tuple(statements))]
             statements = []
             segments += [
-                _Segment((block,)) if isinstance(block, WorkQueueLoop) else _Segment(block.body, True, block.workload)
+                _Segment(block.body, True, block.workload) if isinstance(block, WarpRegion) else _Segment((block,))
             ]
         else:
             statements.append(block)

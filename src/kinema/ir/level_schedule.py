@@ -137,7 +137,7 @@ def _privatise_reductions(program: Program, loop: ForEachLoop, local_arrays: dic
     locations: dict[Cell, list[tuple[int, MemoryLocation]]] = {}
     for specialization_index, specialization in enumerate(loop.specializations):
         rows = loop.ints[specialization_indices == specialization_index]
-        for location in _accumulated_locations(specialization):
+        for location in accumulated_locations(specialization):
             arena, column = specialization.array_columns[location.array]
             starts = set(rows[:, column].tolist())
             if arena == SCRATCH and len(starts) == 1:
@@ -163,7 +163,7 @@ def _privatise_reductions(program: Program, loop: ForEachLoop, local_arrays: dic
     )
 
 
-def _accumulated_locations(specialization: LoopSpecialization) -> Iterator[MemoryLocation]:
+def accumulated_locations(specialization: LoopSpecialization) -> Iterator[MemoryLocation]:
     """Memory locations of the iteration's arrays that a loop body only accumulates into (read-modify-write)."""
     accumulated: set[MemoryLocation] = set()
     other: set[MemoryLocation] = set()

@@ -20,6 +20,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from .block_split import split_long_kernels
+from .independent_iterations import parallelise_loops
 from .kernel_split import KernelPart, fission_kernels, promote_shared_locals
 from .memory import WARP_GLOBAL
 from .optimise import fuse_multiply_add, schedule_instructions
@@ -50,9 +51,10 @@ def gpu_passes(
 ) -> Sequence[Pass]:
     """Ordered list of the passes that turn a program into the kernels of a GPU.
 
-    Promotion of shared local arrays, kernel fission and, if requested, splitting of long basic blocks. Kernel fission
-    includes level scheduling of the for-each loops of warp regions (code shared by a warp) and the layout of scratch
-    memory, as both depend on the data that the kernels exchange.
+    Parallelisation of loops with independent iterations, promotion of shared local arrays, kernel fission and, if
+    requested, splitting of long basic blocks. Kernel fission includes level scheduling of the for-each loops of warp
+    regions (code shared by a warp) and the layout of scratch memory, as both depend on the data that the kernels
+    exchange.
 
     Args:
         group_size: threads per environment of a warp region.
@@ -60,6 +62,7 @@ def gpu_passes(
         block_instructions: maximum number of instructions of the parts of long blocks; None to leave blocks whole.
     """
     passes = [
+        Pass("parallelise-loops", parallelise_loops),
         Pass("promote-locals", partial(promote_shared_locals, max_instructions=max_instructions)),
         Pass("kernel-fission", partial(fission_kernels, group_size=group_size, max_instructions=max_instructions)),
     ]

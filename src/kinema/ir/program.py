@@ -160,6 +160,8 @@ class ForEachLoop:
     """(n_rows, n_columns) constants of the iterations."""
     no_unroll: bool = False
     """Whether the loop is kept when the rest of the program is unrolled."""
+    parallel: bool = False
+    """Whether iterations are independent, and the loop is a kernel of its own with a thread per iteration."""
     range_name: str = ""
     """Name of the range of a nested loop, given by the columns `FIRST_ITERATION_PREFIX` and `ITERATION_COUNT_PREFIX` +
     name of the enclosing iteration; empty if all iterations run."""
@@ -582,7 +584,7 @@ def _format_statements(statements: Statements, indent: str) -> Iterator[str]:
                 continue
             case ForEachLoop():
                 rows = " x ".join(format_location(location) for location in block.joined_rows) or len(block.ints)
-                yield f"{indent}for {rows} rows of {block.name}:"
+                yield f"{indent}for {rows} rows of {block.name}{', parallel' * block.parallel}:"
                 for specialization in block.specializations:
                     yield f"{indent}  {specialization.key}:"
                     yield from _format_statements(specialization.body, indent + "    ")

@@ -474,17 +474,24 @@ class GpuCompiler:
         """
         runs = self._options.runs_per_step if self._is_single_kernel else 1
         n_partitions, n_multiprocessors = len(programs), self._options.device.n_multiprocessors
-        envs_per_warp = choose_envs_per_warp(programs, self._n_envs, n_multiprocessors)
+        loop = part.parallel_loop
+        n_iterations = 1 if loop is None else len(loop.ints)
+        n_gpu_threads = self._n_envs * n_iterations
+        envs_per_warp = choose_envs_per_warp(programs, n_gpu_threads, n_multiprocessors)
         llvm_ir = emit_thread_kernel(programs, self._array_offsets, self._target, runs, envs_per_warp)
         block_dim = BLOCK_DIM if n_partitions == 1 else WARP_SIZE * n_partitions
         envs_per_block = block_dim // n_partitions
         if envs_per_warp < WARP_SIZE:
             block_dim, envs_per_block = WARP_SIZE, envs_per_warp
-        min_blocks = choose_min_blocks(programs, self._n_envs, n_multiprocessors, self._options.precision)
+        elif loop is not None and self._n_envs < BLOCK_DIM:
+            block_dim = envs_per_block = WARP_SIZE
+        min_blocks = choose_min_blocks(programs, n_gpu_threads, n_multiprocessors, self._options.precision)
         ptx = self._start_ptx(llvm_ir, block_dim, min_blocks, "thread", ptx_level(programs), ahead=ahead)
         n_operations = sum(program.n_operations for program in programs)
         sizes = block_dim, table_index, n_operations, envs_per_block, n_partitions
-        return partial(_wait_for_module, ptx, sizes, can_overlap=part.can_overlap, label="thread")
+        return partial(
+            _wait_for_module, ptx, sizes, can_overlap=part.can_overlap, label="thread", n_iterations=n_iterations
+        )
 
     def _compile_warp_kernel(self, part: KernelPart) -> Callable[[], GpuModule]:
         """Start compilation of a warp kernel (one warp per environment) and of its environment-binning kernel, if any.

@@ -99,6 +99,8 @@ class CompiledKernel:
     """Kernel that bins environments by workload before a warp kernel."""
     n_exchanged: int = 0
     """Scalars per environment that separated partitions exchange; 0 for other kernels."""
+    n_iterations: int = 1
+    """Iterations of a parallel loop, with a thread per environment each."""
 
     def n_warps(self, n_envs: int) -> int:
         """Number of warps that a warp kernel is launched with for so many environments."""
@@ -191,6 +193,8 @@ class GpuModule:
     """Label in profilers."""
     n_exchanged: int = 0
     """Scalars per environment that separated partitions exchange in memory passed as the arena `out`."""
+    n_iterations: int = 1
+    """Iterations of a parallel loop, with a thread per environment each."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -223,6 +227,7 @@ class GpuImage:
                 "can_overlap",
                 "label",
                 "n_exchanged",
+                "n_iterations",
             )
             records.append({name: getattr(module, name) for name in fields} | {"queues": queues})
             values[f"ptx {i}"] = module.ptx

@@ -320,6 +320,7 @@ def _load_kernels(
             module.can_overlap,
             binning_function,
             module.n_exchanged,
+            module.n_iterations,
         )
 
     binning = [None if module.binning_ptx is None else next(binning_cubins) for module in image.modules]

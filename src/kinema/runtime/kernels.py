@@ -299,7 +299,7 @@ class Kernel:
         out = self._exchange_memory(kernel.n_exchanged, state.stride) if kernel.n_exchanged else arguments.out.data
         arrays = [state.data, inputs, out, arguments.uniform.data]
         arrays += [self._scratch_memory(0, state.stride), *kernel.tables]
-        n_blocks = -(-state.n_envs // kernel.envs_per_block)
+        n_blocks = -(-state.n_envs // kernel.envs_per_block) * kernel.n_iterations
         if kernel.n_warp_memory:
             steps = kernel.n_warps(state.n_envs)
             n_blocks = steps // kernel.envs_per_block

@@ -44,6 +44,8 @@ waits for its table entries, and then for its operands, as stores of the row bef
 ROWS_PER_MASK = 32
 """Rows whose guards are loaded concurrently."""
 COUNT_TRAILING_ZEROS = "llvm.cttz.i32"
+PARALLEL_ITERATION = "%iteration"
+"""LLVM name of the iteration of a parallel loop that a thread executes."""
 MAX_STORE_DELAY = 500
 """Maximum number of instructions that a value is kept in a register for a vector store."""
 
@@ -61,7 +63,7 @@ class ThreadKernelEmitter(StatementEmitter):
     def allocate_row_list(self, program: Program) -> None:
         """Find the for-each loops that run for a list of their rows; allocate the list at the start of a function."""
         loops = outermost_for_each_loops(program.body)
-        loops = [x for x in loops if x.no_unroll and x.active_iterations is None]
+        loops = [x for x in loops if x.no_unroll and x.active_iterations is None and not x.parallel]
         loops = [x for x in loops if MIN_GUARDED_ROWS <= len(x.ints) <= MAX_GUARDED_ROWS]
         self.guards = find_guards(program, loops)
         n_rows = max((len(loop.ints) for loop in loops if id(loop) in self.guards), default=0)
@@ -93,7 +95,12 @@ class ThreadKernelEmitter(StatementEmitter):
             self.address_resolver.leave_iteration()
 
     def _begin_rows(self, loop: ForEachLoop, starts: Sequence[str]) -> tuple[tuple[str, str, str, str], str]:
-        """Begin a loop over the rows of a for-each loop, or over those that take their branch if these are known."""
+        """Begin a loop over the rows of a for-each loop, or over those that take their branch if these are known.
+
+        The row of a parallel loop is that of the thread.
+        """
+        if loop.parallel:
+            return self.begin_loop(PARALLEL_ITERATION, self.assign(f"add i32 {PARALLEL_ITERATION}, 1"))
         if id(loop) not in self.guards:
             return super()._begin_rows(loop, starts)
         n_rows = len(loop.ints)

@@ -15,7 +15,7 @@ import numpy as np
 from kinema.ir import SCRATCH, ArenaOffset, IterationContext, IterationTable, MemoryLocation, OffsetColumn, Value
 from kinema.model import Model, PrimitiveJointType
 
-from ..vector_math import Vector
+from ..vector_math import Vector, sum_values
 from .kinematic_tree import (
     WORLD,
     FrameNode,
@@ -337,11 +337,10 @@ class FiniteStateCheck:
                     self.sum_offsets[partition],
                     self._error_offset(partition),
                 )
-        total = iteration.read("state sum")
         add_coordinates = node.joint_type == PrimitiveJointType.SLIDE or iteration.specialization.is_root  # type: ignore[attr-defined]
-        for x in (*(q if add_coordinates else ()), *v):
-            total = total + x
-        iteration.write("state sum", [total])
+        values = [*(q if add_coordinates else ()), *v]
+        if values:
+            iteration.write("state sum", [iteration.read("state sum") + sum_values(values)])
 
     def error_flag(self) -> Value:
         """Error flag of the partition from before this step: 1 if the environment already was invalid."""
