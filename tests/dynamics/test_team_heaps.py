@@ -21,7 +21,7 @@ from kinema.codegen import (
 )
 from kinema.dynamics import Engine
 from kinema.dynamics.lowering.step_program import should_use_warps, trace_step
-from kinema.dynamics.solver import constraint_solver, warp_block_sparse
+from kinema.dynamics.solver import constraint_solver, warp_block_sparse, warp_many_trees
 from kinema.ir import SCRATCH, IntrinsicCall, KernelPart, optimise, round_up_to_4, split_into_kernels
 from kinema.ir.interpreter import interpret_kernel_part
 from kinema.ir.program import Statements, walk
@@ -39,6 +39,10 @@ HEAP = """<mujoco><option timestep="0.002" cone="{cone}" impratio="{impratio}"/>
 <geom type="capsule" size=".04" fromto="0 0 0 -.1 0 0"/>
 <body pos="-.1 0 0"><joint axis="0 1 0" damping=".1"/><geom size=".045" pos="0 0 .01"/></body></body>
 </worldbody></mujoco>"""
+STACK = """<mujoco><option timestep="0.002"/><worldbody><geom type="plane" size="5 5 .1"/>
+<body pos="0 0 .049"><freejoint/><geom size=".05"/></body><body pos=".02 0 .145"><freejoint/><geom size=".05"/></body>
+<body pos=".098 0 .05"><freejoint/><geom size=".05"/></body></worldbody></mujoco>"""
+"""Balls: one touches the two others, two touch the ground."""
 MORE = '<body pos=".098 0 .045"><freejoint/><geom type="box" size=".05 .05 .05" mass=".5" condim="1"/></body>'
 """Another body of the heap, without friction."""
 
@@ -86,17 +90,18 @@ def added(engine: Engine, state: np.ndarray) -> np.ndarray:
     return state[row : row + engine.model.n_dofs]
 
 
-def compare(engine: Engine, steps: int, rtol: float = 1e-9) -> None:
+def compare(engine: Engine, steps: int, rtol: float = 1e-9, min_contacts: float = 8.0) -> None:
     """Steps of a team, and of a thread alone."""
     parts, numbers = launches(engine), thrown(engine)
-    assert len([x for part in parts for x in arrangements(part.program.body)]) == 1, "no heap"
+    is_factorised = warp_many_trees.MAX_FACTORIZED_TREES > 0
+    assert len([x for part in parts for x in arrangements(part.program.body)]) == is_factorised, "no heap"
     engine.state.data[:, :N_ENVS] = numbers["state"]
     for _ in range(steps):
         engine.step()
         run_kernels(parts, numbers, engine.array_offsets)
         expected = np.array(engine.state.data)[:, :N_ENVS]
         found = numbers["state"]
-        assert expected[engine.array_offsets["n_contacts"].row].min() > 8.0, "too little touches"
+        assert expected[engine.array_offsets["n_contacts"].row].min() > min_contacts, "too little touches"
         count = engine.array_offsets["n_contacts"].row
         np.testing.assert_array_equal(found[count], expected[count])
         whole = np.abs(added(engine, expected)).max()
@@ -121,6 +126,24 @@ def test_a_heap_by_a_team_is_a_heap(cone: str, impratio: float, more: str, steps
     compare(engine, steps)
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize(
+    ("text", "min_contacts"),
+    [
+        pytest.param(STACK, 2.0, id="stack"),
+        pytest.param(HEAP.format(cone="elliptic", impratio=1.0, more=MORE), 8.0, marks=pytest.mark.exhaustive),
+        pytest.param(HEAP.format(cone="pyramidal", impratio=1.0, more=MORE), 8.0, marks=pytest.mark.exhaustive),
+    ],
+)
+def test_conjugate_gradients_of_a_warp(
+    text: str, min_contacts: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Newton directions by conjugate gradients, as for more trees than are factorised."""
+    monkeypatch.setattr(warp_many_trees, "MAX_FACTORIZED_TREES", 0)
+    monkeypatch.setattr(constraint_solver, "MIN_WARP_TREES", 2)
+    compare(engine_of(text, tmp_path), 1, min_contacts=min_contacts)
+
+
 @pytest.mark.benchmark
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_a_heap_with_tiles_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,15 +157,15 @@ def test_who_has_such_a_team(tmp_path: Path) -> None:
     text = HEAP.format(cone="pyramidal", impratio=1.0, more=MORE)
     engine = engine_of(text, tmp_path)
     asked = replace(engine.settings, use_warps=True)
-    assert constraint_solver.fits_block_sparse_warp_solver(engine.model, asked)
-    assert not constraint_solver.fits_block_sparse_warp_solver(engine.model, engine.settings)
+    assert constraint_solver.fits_many_tree_warp_solver(engine.model, asked)
+    assert not constraint_solver.fits_many_tree_warp_solver(engine.model, engine.settings)
     tied = text.replace(
         "</worldbody>", '</worldbody><equality><connect body1="a" body2="b" anchor="0 0 0"/></equality>'
     )
     tied = tied.replace('<body pos="0 0 .049">', '<body name="a" pos="0 0 .049">')
     tied = tied.replace('<body pos=".02 .01 .147">', '<body name="b" pos=".02 .01 .147">')
     other = engine_of(tied, tmp_path)
-    assert not constraint_solver.fits_block_sparse_warp_solver(other.model, replace(other.settings, use_warps=True))
+    assert not constraint_solver.fits_many_tree_warp_solver(other.model, replace(other.settings, use_warps=True))
 
 
 @pytest.mark.parametrize("precision", representatives(["single", "double"], 0))

@@ -231,7 +231,8 @@ def test_attachments_in_launches(tmp_path: Path) -> None:
 def test_what_there_is_no_room_for_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where each list has room, but not all that obey one law; and the user may ask for more."""
     monkeypatch.setattr(contact_buffer_specs, "MIN_WARP_CONTACTS", 3)
-    monkeypatch.setattr(contact_buffer_specs, "WARP_CONTACTS_PER_DOF", 0)
+    for name in ("WARP_CONTACTS_PER_DOF", "WARP_CONTACTS_PER_BODY_DOF"):
+        monkeypatch.setattr(contact_buffer_specs, name, 0)
     counts = {}
     for room in (1, 16):
         made = Launches.of(CONES, tmp_path, max_contacts=room)

@@ -178,7 +178,7 @@ def _compile_models(
         )
         model = build(min_ruled_geoms=min_ruled_geoms if len(combinations) == 1 else None)
         if model.has_pair_rules and not supports_pair_rules(
-            model, settings, is_cpu=device.is_cpu, min_free_geoms=min_ruled_geoms or 0
+            model, settings, is_cpu=device.is_cpu, n_envs=n_envs, min_free_geoms=min_ruled_geoms or 0
         ):
             model = build()
         dofs, user_set = _with_dof_parameters(model, inputs.entities)

@@ -25,15 +25,28 @@ HEAP = """<mujoco><option timestep="0.004"/><worldbody><geom type="plane" size="
 <body pos=".3 0 .08"><freejoint/><geom type="capsule" size=".03 .04"/></body></worldbody></mujoco>"""
 
 
-@pytest.mark.parametrize(("n_bodies", "expected"), [(64, False), (65, True)])
-def test_scenes_of_more_bodies_than_a_warp_solves(n_bodies: int, expected: bool, tmp_path: Path) -> None:
-    """A warp finds the contacts of a table of pairs; on a CPU both scenes may have rules."""
+@pytest.mark.parametrize(
+    ("n_bodies", "n_envs", "sleep", "expected"),
+    [
+        (64, 4096, 0.0, False),
+        (65, 1024, 0.0, False),
+        (65, 1025, 0.0, True),
+        (65, 1, 1e-3, True),
+        (256, 1, 0.0, False),
+        (257, 1, 0.0, True),
+    ],
+)
+def test_scenes_of_more_bodies_than_a_warp_solves(
+    n_bodies: int, n_envs: int, sleep: float, expected: bool, tmp_path: Path
+) -> None:
+    """A warp finds the contacts of a table of pairs; on a CPU all scenes may have rules."""
     bodies = "".join(f'<body pos="{0.3 * i} 0 1"><freejoint/><geom size=".1"/></body>' for i in range(n_bodies))
     path = tmp_path / "row.xml"
     path.write_text(f'<mujoco><worldbody><geom type="plane" size="5 5 .1"/>{bodies}</worldbody></mujoco>')
     model = build_model([EntitySpec(name="row", description=read(path))], with_contacts=True, min_ruled_geoms=0)
-    assert supports_pair_rules(model, Settings(), is_cpu=False) is expected
-    assert supports_pair_rules(model, Settings(), is_cpu=True)
+    settings = Settings(sleep_tolerance=sleep)
+    assert supports_pair_rules(model, settings, is_cpu=False, n_envs=n_envs) is expected
+    assert supports_pair_rules(model, settings, is_cpu=True, n_envs=n_envs)
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")

@@ -81,6 +81,8 @@ if the user requests a larger capacity per frame pair."""
 MANY_DOFS, WARP_CONTACTS_PER_EXTRA_DOF = 64, 0.5
 """Number of degrees of freedom above which a scene counts as a pile of many bodies, and the capacity added per further
 degree of freedom."""
+WARP_CONTACTS_PER_BODY_DOF = 1.2
+"""Least capacity per degree of freedom: boxes at rest in a bin have 0.9 contacts per degree of freedom."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,13 +268,14 @@ def frame_pair_capacity(model: Model) -> int:
 def warp_contact_capacity(model: Model, n_dofs: int) -> int:
     """Capacity of a group of contact lists in an environment simulated by a warp, from its degrees of freedom.
 
-    The capacity is 3 contacts per degree of freedom, 0.5 for degrees of freedom beyond 64, at least 48, and at least
-    the capacity per frame pair requested by the user.
+    The capacity is 3 contacts per degree of freedom, 0.5 for degrees of freedom beyond 64, at least 1.2 for all of
+    them, 48, and the capacity per frame pair requested by the user.
     """
     n_extra_dofs = max(n_dofs - MANY_DOFS, 0)
     return max(
         MIN_WARP_CONTACTS,
         WARP_CONTACTS_PER_DOF * (n_dofs - n_extra_dofs) + int(WARP_CONTACTS_PER_EXTRA_DOF * n_extra_dofs),
+        int(WARP_CONTACTS_PER_BODY_DOF * n_dofs),
         model.derived.max_contacts_per_frame_pair or 0,
     )
 

@@ -6,18 +6,28 @@ from kinema.model import Model
 
 from ..free_bodies import articulated_trees, n_geoms_of_free_bodies
 from ..sensors.contact_weights import contact_dependent_outputs, supports_rules_of_collision
-from ..settings import MAX_BLOCK_SPARSE_TREES, BroadPhase, Integrator, Settings, Solver
+from ..settings import (
+    MAX_ENVS_OF_MANY_TREES,
+    MAX_FACTORIZED_TREES,
+    MAX_WARP_TREES,
+    BroadPhase,
+    Integrator,
+    Settings,
+    Solver,
+)
 from ..topology import tree_index_of_frames
 
 
-def supports_pair_rules(model: Model, settings: Settings, *, is_cpu: bool, min_free_geoms: int = 0) -> bool:
+def supports_pair_rules(
+    model: Model, settings: Settings, *, is_cpu: bool, n_envs: int = 1, min_free_geoms: int = 0
+) -> bool:
     """Whether the step of a model can use rules of collision, and is faster with them.
 
     Supported are free bodies and, on a CPU, articulated trees with actuators, limits, dry friction and equality
     constraints; without kinematic bodies, attachments, suction cups, adhesion, tactile sensors, restitution and
     speculative contacts; solved by Newton's method, not with RK4, with equal parameters in all environments. Islands
     are always solved separately; free bodies may sleep if there are no articulated trees. On a GPU, one thread steps an
-    environment, and scenes with sensors, or that a warp can solve, have a table of geom pairs.
+    environment, and scenes with sensors, or that a warp solves in less time, have a table of geom pairs.
 
     Beside articulated trees there must be at least `min_free_geoms` geoms on free bodies: a table is faster for robots.
     """
@@ -29,7 +39,7 @@ def supports_pair_rules(model: Model, settings: Settings, *, is_cpu: bool, min_f
         return False
     if model.attachments.names or model.suction_cups.names or (model.actuators.link_idx >= 0).any():
         return False
-    if not is_cpu and (model.sensors.names or len(set(tree_index_of_frames(model))) <= MAX_BLOCK_SPARSE_TREES):
+    if not is_cpu and (model.sensors.names or _is_faster_on_warp(model, settings, n_envs)):
         return False
     rules, geoms = model.pair_rules.parameters, model.geoms
     if rules.restitution.any() or (rules.stiction_ratio > 1.0).any():
@@ -42,3 +52,12 @@ def supports_pair_rules(model: Model, settings: Settings, *, is_cpu: bool, min_f
         return True
     n_free = n_geoms_of_free_bodies(model)
     return is_cpu and settings.sleep_tolerance == 0.0 and n_free >= max(min_free_geoms, 1)
+
+
+def _is_faster_on_warp(model: Model, settings: Settings, n_envs: int) -> bool:
+    """Whether a warp of a GPU solves the constraints of a scene in less time than one thread per environment."""
+    n_trees = len(set(tree_index_of_frames(model)))
+    if n_trees <= MAX_FACTORIZED_TREES:
+        return True
+    has_islands = settings.islands or settings.sleep_tolerance > 0.0
+    return n_trees <= MAX_WARP_TREES and n_envs <= MAX_ENVS_OF_MANY_TREES and not has_islands

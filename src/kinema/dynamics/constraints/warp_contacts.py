@@ -514,15 +514,22 @@ class TreePairContacts(WarpContacts):
     # ----------------------------------------------------------------------------------------- joint forces and Hessian
 
     def for_each_contact_of_tree(
-        self, group: ContactGroup, tree: Value, body: Callable[[Contact, Value], None]
+        self,
+        group: ContactGroup,
+        tree: Value,
+        body: Callable[[Contact, Value], None],
+        entries: tuple[Value, Value] | None = None,
     ) -> None:
-        """Run `body` with the record and the side (0 or 1) of each contact of a group that involves a tree."""
+        """Run `body` with the record and the side (0 or 1) of each contact of a group that involves a tree.
+
+        `entries` are the first and the number of the entries of the list to visit; None for all those of the tree.
+        """
         tracer = self.ctx.tracer
-        bounds, entries = self.tree_contact_lists[self.groups.index(group)]
-        first, count = (tracer.read(SCRATCH, bounds + i, tree * 2.0) for i in range(2))
+        bounds, start = self.tree_contact_lists[self.groups.index(group)]
+        first, count = entries or [tracer.read(SCRATCH, bounds + i, tree * 2.0) for i in range(2)]
 
         def visit(index: Value) -> None:
-            contact, side = divmod_index(tracer.read(SCRATCH, entries, first + index), 2)
+            contact, side = divmod_index(tracer.read(SCRATCH, start, first + index), 2)
             body(contact_record(self.ctx, group, contact), side)
 
         tracer.counted_loop("contacts of a tree", count, visit)
@@ -552,13 +559,28 @@ class TreePairContacts(WarpContacts):
             for group in self.groups
         )
 
-    def add_hessian_row(self, target: str, tree_pair: tuple[Value, Value], row: Value) -> None:
-        """Add one row of J^T H J between two trees, or of one tree with itself, to the local array `target`."""
-        for group in self.groups:
-            self._add_group_hessian_row(group, target, tree_pair, row)
+    def add_hessian_row(
+        self,
+        target: str,
+        tree_pair: tuple[Value, Value],
+        row: Value,
+        entries: Sequence[tuple[Value, Value]] | None = None,
+    ) -> None:
+        """Add one row of J^T H J between two trees, or of one tree with itself, to the local array `target`.
+
+        `entries` are, for each group, the first and the number of the entries in the contact list of the first tree
+        that may be contacts with the second one; None for all of them.
+        """
+        for i, group in enumerate(self.groups):
+            self._add_group_hessian_row(group, target, tree_pair, row, None if entries is None else entries[i])
 
     def _add_group_hessian_row(
-        self, group: ContactGroup, target: str, tree_pair: tuple[Value, Value], row: Value
+        self,
+        group: ContactGroup,
+        target: str,
+        tree_pair: tuple[Value, Value],
+        row: Value,
+        entries: tuple[Value, Value] | None,
     ) -> None:
         """Add one row of the J^T H J block of a tree pair, summed over the active contacts of a group.
 
@@ -567,6 +589,7 @@ class TreePairContacts(WarpContacts):
             target: local array of one matrix row (tree stride values).
             tree_pair: tree of the block row and tree of the block column; equal for a diagonal block.
             row: dof within the first tree.
+            entries: entries of the contact list of the first tree that are visited (`for_each_contact_of_tree`).
         """
         tracer, stride, (row_tree, column_tree) = self.ctx.tracer, self.layout.stride, tree_pair
         tree_difference = ir.absolute(row_tree - column_tree)
@@ -589,7 +612,7 @@ class TreePairContacts(WarpContacts):
                 product = dot(weighted, [column_side.jacobian_entry(k, i) for k in range(group.condim)])
                 tracer.write(target, [tracer.read(target, i) + product], i)
 
-        self.for_each_contact_of_tree(group, row_tree, visit)
+        self.for_each_contact_of_tree(group, row_tree, visit, entries)
 
 
 def divmod_index(index: Value, divisor: int) -> tuple[Value, Value]:

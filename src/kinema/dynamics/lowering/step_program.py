@@ -12,7 +12,7 @@ from kinema.model import Model
 from ..pipeline import advance_rk4_phase, record_step
 from ..rigid.free_bodies import free_bodies
 from ..settings import CODEGEN_MODES, Integrator, Settings
-from ..solver.constraint_solver import MAX_DENSE_DOFS, fits_block_sparse_warp_solver, fits_warp_solver
+from ..solver.constraint_solver import MAX_DENSE_DOFS, fits_many_tree_warp_solver, fits_warp_solver
 from ..step import StepData
 from ..tree.kinematic_tree import WORLD, KinematicTree, build_tree
 from ..tree.loop_context import tree_index_of_frames
@@ -56,7 +56,7 @@ MIN_COPY_SAVING = 1_000
 def should_use_warps(model: Model, settings: Settings) -> bool:
     """Whether a warp of GPU threads should find contacts and solve constraints of each environment.
 
-    True for models with contacts (for piles of free bodies only if the block-sparse warp solver supports them) and for
+    True for models with contacts (for piles of free bodies only if the warp solver of many trees supports them) and for
     models with enough equality constraints and dofs. A few constraint rows are solved faster by one thread in unrolled
     code. False with no-slip iterations, islands or adhesion actuators.
     """
@@ -67,7 +67,7 @@ def should_use_warps(model: Model, settings: Settings) -> bool:
     )
     settings = replace(settings, use_warps=True)
     has_contacts = settings.contacts and bool(len(model.pairs.geom_a))
-    has_contacts = has_contacts and (not is_sparse_pile(model) or fits_block_sparse_warp_solver(model, settings))
+    has_contacts = has_contacts and (not is_sparse_pile(model) or fits_many_tree_warp_solver(model, settings))
     return has_contacts or (has_closed_loops and fits_warp_solver(model, settings))
 
 

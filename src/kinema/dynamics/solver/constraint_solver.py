@@ -18,7 +18,7 @@ from ..collision.contact_slots import ContactSlots
 from ..constraints.constraint_kinds import ConstraintKind, blocks_by_kind
 from ..constraints.contacts import ContactConstraints
 from ..constraints.rows import ConstraintBlock, ConstraintRows, KinematicState
-from ..settings import MAX_BLOCK_SPARSE_TREES, Settings, Solver
+from ..settings import MAX_WARP_TREES, Settings, Solver
 from ..tree.kinematic_tree import WORLD, FrameNode, build_tree
 from ..tree.node_values import NodeValues
 from ..tree.per_tree import PerTreeArray
@@ -31,18 +31,17 @@ from .newton import NewtonSolver
 from .newton_cg import NewtonCGDirection, fits_newton_cg
 from .objective import SolverInputs, ThreadObjective
 from .search_direction import ConjugateGradientDirection, NewtonDirection
-from .warp_block_sparse import block_sparse_warp_solver
+from .warp_many_trees import many_tree_warp_solver
 from .warp_objective import WarpObjective, dense_warp_solver
 
 # ------------------------------------------------------------------------------------ applicability of the warp solvers
 
 MAX_DENSE_DOFS = 64
 """Largest number of dofs of the dense warp solver: each thread has one or two rows of the Hessian in registers."""
-MIN_BLOCK_SPARSE_TREES = 4
-"""Smallest number of trees for the block-sparse warp solver: with fewer the Hessian is nearly dense."""
+MIN_WARP_TREES = 4
+"""Smallest number of trees for the warp solver of many trees: with fewer the Hessian is nearly dense."""
 MAX_TREE_DOFS = 12
-"""Largest number of dofs of a tree in the block-sparse warp solver, whose diagonal block is in registers of all
-threads."""
+"""Largest number of dofs of a tree in the warp solver of many trees, whose diagonal block is in registers."""
 
 
 def allows_warp_solver(model: Model, settings: Settings) -> bool:
@@ -60,10 +59,10 @@ def fits_dense_warp_solver(model: Model, settings: Settings, n_dofs: int) -> boo
     return allows_warp_solver(model, settings) and n_dofs <= MAX_DENSE_DOFS
 
 
-def fits_block_sparse_warp_solver(model: Model, settings: Settings, nodes: list[FrameNode] | None = None) -> bool:
-    """Return whether the block-sparse warp solver applies: many small trees that only contacts couple.
+def fits_many_tree_warp_solver(model: Model, settings: Settings, nodes: list[FrameNode] | None = None) -> bool:
+    """Return whether the warp solver of many trees applies: small trees that only contacts couple.
 
-    Requires 4 to 64 trees of at most 12 dofs each, more dofs than the dense solver handles, and constraint rows of
+    Requires 4 to 256 trees of at most 12 dofs each, more dofs than the dense solver handles, and constraint rows of
     single dofs only, neither rigid nor breakable.
 
     Args:
@@ -83,7 +82,7 @@ def fits_block_sparse_warp_solver(model: Model, settings: Settings, nodes: list[
         tree_dofs[tree_of[node.index]] += len(node.dofs)
     if (
         sum(tree_dofs) <= MAX_DENSE_DOFS
-        or not MIN_BLOCK_SPARSE_TREES <= len(tree_dofs) <= MAX_BLOCK_SPARSE_TREES
+        or not MIN_WARP_TREES <= len(tree_dofs) <= MAX_WARP_TREES
         or max(tree_dofs) > MAX_TREE_DOFS
     ):
         return False
@@ -94,7 +93,7 @@ def fits_block_sparse_warp_solver(model: Model, settings: Settings, nodes: list[
 def fits_warp_solver(model: Model, settings: Settings, nodes: list[FrameNode] | None = None) -> bool:
     """Return whether one of the warp solvers applies to the given frames, or to the whole model."""
     n_dofs = model.n_dofs if nodes is None else sum(len(node.dofs) for node in nodes)
-    return fits_dense_warp_solver(model, settings, n_dofs) or fits_block_sparse_warp_solver(model, settings, nodes)
+    return fits_dense_warp_solver(model, settings, n_dofs) or fits_many_tree_warp_solver(model, settings, nodes)
 
 
 # ---------------------------------------------------------------------------------------------------------------- solve
@@ -199,8 +198,8 @@ def solve_constraints(  # noqa: PLR0913
     def solve() -> SolverInputs:  # values traced here are unknown outside if conditional
         inputs = make_inputs()
         if on_warp:
-            is_block_sparse = fits_block_sparse_warp_solver(ctx.model, ctx.settings, ctx.nodes)
-            make_solver = block_sparse_warp_solver if is_block_sparse else dense_warp_solver
+            has_many_trees = fits_many_tree_warp_solver(ctx.model, ctx.settings, ctx.nodes)
+            make_solver = many_tree_warp_solver if has_many_trees else dense_warp_solver
             solution.solver = make_solver(ctx, inputs, contacts if isinstance(contacts, ContactLists) else None)
         else:
             subspaces, poses = inputs.motion_subspaces, inputs.shifted_world_poses

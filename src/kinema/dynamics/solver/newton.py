@@ -6,7 +6,7 @@ leaves the active set unchanged has converged. Sliding elliptic cones are not qu
 inexact in finite precision; there, convergence is decided by the gradient norm relative to the forces.
 
 The method is composed of an `Objective` (objective.py, warp_objective.py), a `SearchDirection` (search_direction.py,
-warp_solvers.py) and an `Iteration` (one for all trees together below, one per island in islands.py).
+newton_cg.py, warp_*.py) and an `Iteration` (one for all trees together below, one per island in islands.py).
 """
 
 from __future__ import annotations
