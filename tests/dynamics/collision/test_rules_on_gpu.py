@@ -29,6 +29,7 @@ HEAP = """<mujoco><option timestep="0.004"/><worldbody><geom type="plane" size="
     ("n_bodies", "n_envs", "sleep", "expected"),
     [
         (64, 4096, 0.0, False),
+        (64, 4096, 1e-3, True),
         (65, 1024, 0.0, False),
         (65, 1025, 0.0, True),
         (65, 1, 1e-3, True),

@@ -56,8 +56,7 @@ def supports_pair_rules(
 
 def _is_faster_on_warp(model: Model, settings: Settings, n_envs: int) -> bool:
     """Whether a warp of a GPU solves the constraints of a scene in less time than one thread per environment."""
+    if settings.islands or settings.sleep_tolerance > 0.0:  # not supported by the warp solver
+        return False
     n_trees = len(set(tree_index_of_frames(model)))
-    if n_trees <= MAX_FACTORIZED_TREES:
-        return True
-    has_islands = settings.islands or settings.sleep_tolerance > 0.0
-    return n_trees <= MAX_WARP_TREES and n_envs <= MAX_ENVS_OF_MANY_TREES and not has_islands
+    return n_trees <= MAX_FACTORIZED_TREES or (n_trees <= MAX_WARP_TREES and n_envs <= MAX_ENVS_OF_MANY_TREES)
