@@ -141,8 +141,10 @@ SETTLING_TIME, N_STEPS_PER_CHECK = 4.0, 25
 """Duration after which the objects should rest [s], and steps between two looks at them."""
 N_STEPS_FROM_REST = 25
 """Steps before the timed ones of a simulator that starts from a resting state of the other one."""
-N_FIRST_TIMED_STEPS, MAX_TIMED_DURATION = 5, 4.0
+N_UNTIMED_STEPS, MAX_TIMED_DURATION = 5, 4.0
 """Steps from whose time the number of timed steps follows, and CPU time that timed steps may take [s]."""
+MIN_FALLING_DURATION = 0.05
+"""CPU time of the timed steps of falling objects [s]."""
 RESTING_SPEED = 0.05
 """Speed below which an object counts as resting [m/s, rad/s]."""
 N_STEPS_TO_SLEEP = 400
@@ -180,8 +182,9 @@ def run_scene(engine: str, file: str, states: str, mode: str, budget: float, sta
             n_steps += N_STEPS_PER_CHECK
             _report(f"falls asleep, {n_steps} steps, {simulator.fraction_asleep():.0%}")
         return result | {"sleeping": _time_steps(simulator, N_TIMED_STEPS), "asleep": simulator.fraction_asleep()}
-    result["falling"] = _time_steps(simulator, N_FALLING_STEPS - 1)
-    settled_s = _settle(simulator, start, budget) + N_TIMED_STEPS * TIME_STEP
+    _report("times falling objects")
+    result["falling"] = _time_falling(simulator)
+    settled_s = _settle(simulator, start, budget) + (N_UNTIMED_STEPS + N_TIMED_STEPS) * TIME_STEP
     _report("times steps at rest")
     result |= {"resting": _time_steps(simulator, N_TIMED_STEPS), "settled_s": settled_s}
     qpos, qvel = simulator.state()
@@ -216,14 +219,30 @@ def _report(what: str) -> None:
     print(PROGRESS_PREFIX + what, file=sys.stderr, flush=True)  # noqa: T201
 
 
+def _time_falling(simulator: HeapSimulator) -> float:
+    """Mean CPU time of a step while the objects fall freely [s].
+
+    They fall again and again from the same state until `MIN_FALLING_DURATION`: steps of few objects take microseconds.
+    The first step after a change of the state is not timed.
+    """
+    (qpos, qvel), count = simulator.state(), N_FALLING_STEPS - 2
+    seconds, n_falls = 0.0, 0
+    while not n_falls or seconds < MIN_FALLING_DURATION:
+        simulator.set_state(qpos, qvel)
+        simulator.step(1)
+        began = time.process_time()
+        simulator.step(count)
+        seconds, n_falls = seconds + time.process_time() - began, n_falls + 1
+    return seconds / (count * n_falls)
+
+
 def _time_steps(simulator: HeapSimulator, count: int) -> float:
-    """Mean CPU time of `count` steps [s], or of fewer if these took longer than `MAX_TIMED_DURATION`."""
-    began, first = time.process_time(), min(N_FIRST_TIMED_STEPS, count)
-    simulator.step(first)
-    affordable = int(first * MAX_TIMED_DURATION / max(time.process_time() - began, 1e-9))
-    n_steps = max(min(count, affordable), first)
-    if n_steps > first:
-        simulator.step(n_steps - first)
+    """Mean CPU time of `count` steps after a few others [s], or of fewer if they would exceed `MAX_TIMED_DURATION`."""
+    began = time.process_time()
+    simulator.step(N_UNTIMED_STEPS)
+    affordable = int(N_UNTIMED_STEPS * MAX_TIMED_DURATION / max(time.process_time() - began, 1e-9))
+    n_steps, began = max(min(count, affordable), 1), time.process_time()
+    simulator.step(n_steps)
     return (time.process_time() - began) / n_steps
 
 

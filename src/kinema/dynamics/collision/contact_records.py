@@ -337,6 +337,20 @@ class ContactSums:
         element = self._n_lanes * index + contact.lane
         self.tracer.write(self._array, [self.tracer.read(self._array, element) + value], element)
 
+    def subtract(self, contact: Contact, index: int, value: Value) -> None:
+        """Subtract a term of a contact from sum `index`; once per contact."""
+        element = self._n_lanes * index + contact.lane
+        self.tracer.write(self._array, [self.tracer.read(self._array, element) - value], element)
+
+    def local_array(self) -> str:
+        """Local array of the sums."""
+        if self._n_lanes == 1:
+            return self._array
+        totals = self.tracer.allocate_local(self._size)
+        self.tracer.write(totals, self.read())
+        self.tracer.new_basic_block()
+        return totals
+
     def read(self) -> list[Value]:
         """Read the sums."""
         sums = []

@@ -133,10 +133,7 @@ def sum_spatial_hessians(
                 entry += 1
 
     buffers.for_each_lane_of_contacts(iteration, specialization, add_contact)
-    total = iteration.tracer.allocate_local(N_SPATIAL_HESSIAN)
-    iteration.tracer.write(total, sums.read())
-    iteration.tracer.new_basic_block()
-    return total
+    return sums.local_array()
 
 
 def _hessian_factors(

@@ -376,7 +376,7 @@ class ContactConstraints:
             def add_contact(contact: Contact) -> None:
                 gradient = self.cost_model.derivatives(contact, contact.residual).gradient
                 for i, column in enumerate(zip(*spatial_contact_jacobian(contact), strict=True)):
-                    sums.add(contact, i, -dot(gradient, column))
+                    sums.subtract(contact, i, dot(gradient, column))
 
             self.buffers.for_each_lane_of_contacts(iteration, specialization, add_contact)
             total = sums.read()

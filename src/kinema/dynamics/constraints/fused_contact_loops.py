@@ -114,7 +114,7 @@ def take_contact_steps(
             sums.add(contact, 6, model.active_set_changes(contact, old, new))
             gradient = model.derivatives(contact, new).gradient
             for i, column in enumerate(zip(*spatial_contact_jacobian(contact), strict=True)):
-                sums.add(contact, i, -dot(gradient, column))
+                sums.subtract(contact, i, dot(gradient, column))
 
         contacts.buffers.for_each_lane_of_contacts(iteration, specialization, step)
         *wrench, changes = sums.read()
