@@ -14,12 +14,14 @@ by kind of pair, in an order that follows from the positions alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from kinema import ir
 from kinema.ir import SCRATCH, ArenaOffset, IterationContext, LoopIteration, Value
 
 from ..tree.joined_columns import RecordList
 from ..tree.loop_context import LoopContext
+from ..vector_math import sum_values
 from .aabbs import AABB_SIZE, aabb_separation
 from .grid_plan import CLASS_ARRAY, EXCLUDED_ARRAY, GEOM_ARRAY, N_CELLS_OF_ROW, GridLevel
 from .pair_kinds import FIRST_LOWER, FIRST_OTHER, FRAME_FIELD, N_CLASS_FIELDS, N_GEOM_FIELDS, find_pair_kinds
@@ -36,8 +38,11 @@ SPLIT = 128.0
 AABB, OWN_POSITION, IS_OWN, COLUMN, IS_AWAKE, AFTER = 6, 12, 13, 14, 15, 16
 """Positions in the local memory of a look-up, after the index of the three rows of cells along y and the steps to the
 three layers along z: AABB, position in the order, whether the geom is of the level, index of the first cell along x,
-whether its body is awake, and the position after which geoms are tested, with the start of their range."""
-N_LOOK_UP_VALUES = 18
+whether its body is awake, and the position after which geoms are tested, with the start of their range, and for SIMD
+code their number."""
+N_LOOK_UP_VALUES = 19
+N_TESTED_TOGETHER = 4
+"""Number of geoms that SIMD code tests at once."""
 CANDIDATE_SIZE = 3
 """Values of a candidate: the two geoms, and the row of the contact parameters."""
 
@@ -68,6 +73,8 @@ class GridBroadPhase:
             for k in range(n_kinds)
         ]
         """Candidates of each kind of pair."""
+        self._uses_lanes = ctx.settings.uses_superwords and awake_frames is None
+        """Whether several geoms are tested at once."""
         self._awake_before = ctx.allocate(0 if awake_frames is None else n_geoms + 1)
         self.lost = ctx.allocate(1)
         """Number of candidates that did not fit."""
@@ -104,9 +111,11 @@ class GridBroadPhase:
         n = max(level.end for level in self.levels)
         ends = self.ctx.allocate(max(level.n_cells for level in self.levels) + 2)
         cells, in_order = self.ctx.allocate(n), self.ctx.allocate(n)
+        components = [self.ctx.allocate(n + N_TESTED_TOGETHER) for _ in range(AABB_SIZE if self._uses_lanes else 0)]
         rows = []
         for level in self.levels:
             offsets = {**self._offsets(), "starts": ends, "cells": cells, "in order": in_order}
+            offsets |= {f"aabbs in order {k}": x for k, x in enumerate(components)}
             if self.awake_frames is not None:
                 offsets["awake before"] = self._awake_before
             along_y, along_z = level.steps
@@ -150,7 +159,8 @@ class GridBroadPhase:
     def _sort_by_cells(self, level: IterationContext) -> None:
         """Counting sort of the geoms of a level by their cells.
 
-        Afterwards, the geoms of cell c are those from `starts[c + 1]` to `starts[c + 2]` in the array `in order`.
+        Afterwards, the geoms of cell c are those from `starts[c + 1]` to `starts[c + 2]` in the array `in order`. For
+        SIMD code their AABBs are copied in this order, an array for each component.
         """
         tracer, first, end = level.tracer, level.constant("first"), level.constant("end")
         count = end - first
@@ -172,6 +182,9 @@ class GridBroadPhase:
             start = tracer.read("starts", 1, index) - 1.0
             tracer.write("starts", [start], 1, index)
             tracer.write("in order", [position], 0, start)
+            for k in range(AABB_SIZE if self._uses_lanes else 0):
+                component = tracer.read("aabbs", k, float(AABB_SIZE) * position)
+                tracer.write(f"aabbs in order {k}", [component], 0, start)
 
         tracer.counted_loop("geoms by cells", count, add)
         tracer.counted_loop("ends of cells", level.constant("n cells"), accumulate)
@@ -237,10 +250,18 @@ class GridBroadPhase:
             if self.awake_frames is not None:
                 is_before = ir.select(row, OWN_ROW - 0.5, tracer.read(state, IS_OWN), 0.0)
                 after = ir.select(0.5, is_before, float(self.n_geoms), after)
-            tracer.write(state, [after, first], AFTER)
-            tracer.counted_loop("geoms of neighbouring cells", self._n_tested(tracer, state, row, first, end), visit)
-            tracer.write(state, [0.0], AFTER + 1)
-            tracer.counted_loop("geoms beyond the end", self._n_tested(tracer, state, row, 0.0, n_beyond), visit)
+            ranges = {"geoms of neighbouring cells": (first, end), "geoms beyond the end": (0.0, n_beyond)}
+            for name, (start, stop) in ranges.items():
+                n_tested = self._n_tested(tracer, state, row, start, stop)
+                if not self._uses_lanes:
+                    tracer.write(state, [after, start], AFTER)
+                    tracer.counted_loop(name, n_tested, visit)
+                    continue
+                tracer.write(state, [after, start, n_tested], AFTER)
+                n = float(N_TESTED_TOGETHER)
+                tracer.counted_loop(
+                    name, ir.floor((n_tested + (n - 0.5)) * (1.0 / n)), partial(self._test_lanes, level, state)
+                )
 
         def visit(i: Value) -> None:
             other = tracer.read("in order", 0, tracer.read(state, AFTER + 1) + i)
@@ -259,6 +280,34 @@ class GridBroadPhase:
 
         n_rows = 9.0 - float(OWN_ROW) * is_own if self.awake_frames is None else 9.0
         tracer.counted_loop("rows of cells", n_rows, visit_row)
+
+    def _test_lanes(self, level: IterationContext, state: str, group: Value) -> None:
+        """Test the AABBs of a group of geoms of the current range against that of the geom that is looked up.
+
+        Lanes after the end of the range are other geoms, or padding, and are not listed.
+        """
+        tracer = level.tracer
+        n, flags = N_TESTED_TOGETHER, tracer.allocate_local(N_TESTED_TOGETHER)
+        place = tracer.read(state, AFTER + 1) + float(n) * group
+        own = [tracer.read(state, AABB + k) for k in range(AABB_SIZE)]
+        for lane in range(n):
+            other = [tracer.read(f"aabbs in order {k}", lane, place) for k in range(AABB_SIZE)]
+            is_after = ir.select(
+                tracer.read(state, AFTER), tracer.read("in order", lane, place), aabb_separation(own, other), 1.0
+            )
+            is_listed = ir.select(float(n) * group + float(lane), tracer.read(state, AFTER + 2), is_after, 1.0)
+            tracer.write(flags, [ir.select(is_listed, 0.0, 1.0, 0.0)], lane)
+        tracer.new_basic_block()
+
+        def emit(lane: Value) -> None:
+            other = tracer.read("in order", 0, tracer.read(state, AFTER + 1) + float(n) * group + lane)
+            own_position = tracer.read(state, OWN_POSITION)
+            overlaps = tracer.read(flags, 0, lane)
+            if_less(tracer, "overlap", 0.5, overlaps, lambda: self._emit(level, own_position, other))
+
+        n_overlapping = sum_values([tracer.read(flags, lane) for lane in range(n)])
+        any_overlaps: Callable[[], None] = lambda: tracer.counted_loop("lanes", float(n), emit)  # noqa: E731
+        if_less(tracer, "any overlaps", 0.5, n_overlapping, any_overlaps)
 
     def _n_tested(self, tracer: ir.Tracer, state: str, row: Value, first: Value, end: Value) -> Value:
         """Number of geoms of a range in a row of cells that are tested: 0 if sleep leaves no candidates."""
