@@ -178,11 +178,11 @@ class Evaluator(ABC):
     # ---------------------------------------------------------------------------------------------------------- memory
 
     @abstractmethod
-    def load(self, location: MemoryLocation, values: Mapping[int, Any]) -> Any:
+    def load(self, location: MemoryLocation, values: dict[int, Any]) -> Any:
         """Value of a memory location; `values` are the values of the basic block, among them the dynamic index."""
 
     @abstractmethod
-    def store(self, location: MemoryLocation, value: Any, values: Mapping[int, Any]) -> None:
+    def store(self, location: MemoryLocation, value: Any, values: dict[int, Any]) -> None:
         """Store a value to a memory location."""
 
     def resolve(self, location: MemoryLocation) -> tuple[str, int]:

@@ -211,7 +211,7 @@ class ArrayEvaluator(Evaluator):
         offset = self.array_offsets.get(name)  # an array, unless the name is that of an arena
         return (self.arrays[name], row) if offset is None else (self.arrays[offset.arena], offset.row + row)
 
-    def load(self, location: MemoryLocation, values: Mapping[int, Any] | None = None) -> Any:
+    def load(self, location: MemoryLocation, values: dict[int, Any] | None = None) -> Any:
         """Value of a location in all environments, a new array (n_envs,); a scalar for uniform arrays and constants.
 
         A dynamic index (from `values`, by value number) selects an element in each environment.
@@ -223,23 +223,35 @@ class ArrayEvaluator(Evaluator):
         is_uniform = array.shape[1] == 1 and self.n_envs > 1
         if location.index is None:
             return array[row, 0] if is_uniform else array[row].copy()
-        rows = row + self._dynamic_index(location, values, len(array) - row)
+        rows = self._dynamic_rows(location.index, {} if values is None else values, row, len(array))
         return array[rows, 0 if is_uniform else self.envs]
 
-    def _dynamic_index(self, location: MemoryLocation, values: Mapping[int, Any] | None, count: int) -> np.ndarray:
-        """Dynamic index of a location for each environment, clipped to the array in case of inactive environments."""
-        index = np.asarray((values or {})[location.index or 0], np.int64)
-        if index.ndim == 0:
-            index = np.full(self.n_envs, index)
-        return index if self.active_mask is None else np.minimum(np.maximum(index, 0), count - 1)
+    def _dynamic_rows(self, index: int, values: dict[int, Any], row: int, count: int) -> np.ndarray:
+        """Rows at a dynamic index behind `row` for each environment; clipped to the array if some are inactive.
 
-    def store(self, location: MemoryLocation, value: Any, values: Mapping[int, Any]) -> None:
+        The index as integers, with its smallest and largest, is kept in `values` under ~`index`, as basic blocks access
+        many elements at one index.
+        """
+        known = values.get(~index)
+        if known is None:
+            integers = np.asarray(values[index], np.int64)
+            integers = np.full(self.n_envs, integers) if integers.ndim == 0 else integers
+            known = values[~index] = integers, int(integers.min()), int(integers.max())
+        integers, smallest, largest = known
+        if self.active_mask is None or (smallest >= 0 and row + largest < count):
+            return integers + row
+        return np.minimum(np.maximum(integers + row, row), count - 1)
+
+    def store(self, location: MemoryLocation, value: Any, values: dict[int, Any]) -> None:
         """Store values to a memory location for the active environments."""
         array, row = self._locate(location)
         if location.index is None:
-            array[row] = value if self.active_mask is None else np.where(self.active_mask, value, array[row])
+            if self.active_mask is None:
+                array[row] = value
+            else:
+                np.copyto(array[row], value, where=self.active_mask)
             return
-        rows = row + self._dynamic_index(location, values, len(array) - row)
+        rows = self._dynamic_rows(location.index, values, row, len(array))
         if self.active_mask is not None:
             value = np.where(self.active_mask, value, array[rows, self.envs])
         array[rows, self.envs] = value
@@ -309,14 +321,14 @@ class _BatchedEvaluator(ArrayEvaluator):
                     self.run(specialization.body)
                     self.iteration_stack.pop()
 
-    def load(self, location: MemoryLocation, values: Mapping[int, Any] | None = None) -> Any:
+    def load(self, location: MemoryLocation, values: dict[int, Any] | None = None) -> Any:
         """Values of a location for the iterations of the batch, (n_rows, n_envs), or of one element, (1, n_envs)."""
         if self.iteration_stack and location in self.iteration_stack[-1][1]:
             return self.iteration_stack[-1][1][location]
         array, row = self.resolve(location)
         return self.arrays[array][np.atleast_1d(row)]  # a copy, as the index is an array
 
-    def store(self, location: MemoryLocation, value: Any, values: Mapping[int, Any]) -> None:
+    def store(self, location: MemoryLocation, value: Any, values: dict[int, Any]) -> None:
         """Store values to a location in all iterations of the batch; local arrays are kept with the constants."""
         if self.iteration_stack and location.array in self.locals:
             self.iteration_stack[-1][1][location] = value

@@ -21,6 +21,9 @@ from .intrinsics import AtomicIncrement, IntrinsicCall, SharedMemoryStaging
 from .memory import SCRATCH, ArenaOffset, MemoryLocation, Operand
 from .operations import OPERATIONS
 
+_N_FLOPS = {name: operation.n_flops for name, operation in OPERATIONS.items()}
+"""Floating-point operations of an instruction, by operation."""
+
 # -------------------------------------------------------------------------------------------- instructions and blocks
 
 
@@ -75,7 +78,7 @@ class BasicBlock:
     @property
     def n_operations(self) -> int:
         """Approximate number of floating-point operations of one execution."""
-        return sum(OPERATIONS[i.op].n_flops for i in self.instructions if i.op in OPERATIONS)
+        return sum([_N_FLOPS.get(op, 0) for _, op, _, _ in self.instructions])
 
     def max_live(self, eager_arrays: Collection[str] = ()) -> int:
         """Register pressure: the maximum number of simultaneously live values over the instruction order.
@@ -319,8 +322,8 @@ def memory_accesses(statement: Statement) -> Iterator[tuple[MemoryLocation, bool
     """
     match statement:
         case BasicBlock():
-            yield from ((i.location, False) for i in statement.instructions if i.location is not None)
-            yield from ((s.location, True) for s in statement.stores)
+            yield from [(location, False) for _, _, _, location in statement.instructions if location is not None]
+            yield from [(location, True) for location, _ in statement.stores]
         case IntrinsicCall():
             for operands, written in ((statement.intrinsic.reads, False), (statement.intrinsic.writes, True)):
                 yield from ((operand._replace(index=0), written) for operand in operands)

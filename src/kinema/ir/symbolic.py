@@ -348,12 +348,11 @@ def negate(a: Value) -> Value:
     """
     if not isinstance(a, Scalar):
         return -a
-    for op, rebuild in _NEGATION_RULES.items():
-        operands = _operands_of(a, op)
-        if operands:
-            result = rebuild(*operands)
-            if result is not None:
-                return result
+    op = a.tape.ops[a.value_number]
+    if op in _NEGATION_RULES:
+        result = _NEGATION_RULES[op](*(_operands_of(a, op) or ()))
+        if result is not None:
+            return result
     return record_op("neg", a)
 
 
@@ -362,6 +361,13 @@ _NEGATION_RULES: dict[str, Callable[..., Value | None]] = {
     "sub": lambda x, y: subtract(y, x),
     "mul": lambda x, y: None if isinstance(y, Scalar) else _scale(x, -y),
 }
+
+
+# operators call the functions themselves, which saves a call for each traced operation
+Scalar.__add__ = add  # type: ignore[method-assign]  # ty: ignore[invalid-assignment]
+Scalar.__sub__ = subtract  # type: ignore[method-assign]  # ty: ignore[invalid-assignment]
+Scalar.__mul__ = multiply  # type: ignore[method-assign]  # ty: ignore[invalid-assignment]
+Scalar.__neg__ = negate  # type: ignore[method-assign]  # ty: ignore[invalid-assignment]
 
 
 def _is_constant(value: Value, constant: float) -> bool:
