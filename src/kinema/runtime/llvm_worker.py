@@ -48,7 +48,8 @@ def main() -> None:
 def compile_llvm_ir(llvm_ir: str, level: int, *, assembly: bool = False) -> bytes:
     """Compile a module to object code, or to assembly if `assembly`; to PTX if its target triple is an NVIDIA GPU.
 
-    Modules with stack allocations are first run through scalar replacement of aggregates (SROA).
+    Modules with stack allocations are first run through scalar replacement of aggregates (SROA), except those for a CPU
+    at the lowest level, whose register allocator keeps no values across basic blocks.
     """
     import llvmlite.binding as llvm
 
@@ -56,7 +57,7 @@ def compile_llvm_ir(llvm_ir: str, level: int, *, assembly: bool = False) -> byte
     module.verify()
     gpu = module.triple.startswith("nvptx")
     machine = gpu_target_machine(level) if gpu else host_target_machine(level)
-    if "alloca" in llvm_ir:
+    if "alloca" in llvm_ir and (gpu or level > 0):
         options = llvm.create_pipeline_tuning_options()
         manager = llvm.create_new_module_pass_manager()
         manager.add_sroa_pass()
