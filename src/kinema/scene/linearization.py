@@ -163,12 +163,10 @@ class SceneLinearization:
 
     def linearize(self, envs_idx: Selection, by: str) -> Linearization:
         """Jacobians of one step at the current state of the selected environments."""
-        built, envs = self._scene.built, self._selected(envs_idx)
-        jacobians = self._linearizer(by, "linearize").compute(envs)
-        matrices = jacobians.A, jacobians.B, jacobians.C, jacobians.D
-        valid = jacobians.converged & jacobians.finite
-        convert = built.outputs.convert_owned
-        return Linearization(*(convert(np.ascontiguousarray(x)) for x in matrices), convert(valid))
+        a, b, c, d, converged, finite = self._linearizer(by, "linearize").compute(self._selected(envs_idx))
+        outputs = self._scene.built.outputs
+        matrices = [x if x.flags.c_contiguous else np.ascontiguousarray(x) for x in (a, b, c, d)]
+        return Linearization(*map(outputs.convert_owned, (*matrices, converged & finite)))
 
     def check(self, envs_idx: Selection, by: str, step: float, tolerance: float) -> GradientCheck:
         """Compare the Jacobians A and B of the step with finite differences; returns relative errors and counts."""
@@ -197,12 +195,15 @@ class SceneLinearization:
         if by not in CONTROL_KINDS:
             raise KinemaError(f"{label}: by={by!r} is not one of {', '.join(map(repr, CONTROL_KINDS))}")
 
-        def make(engine: Engine) -> Any:
-            from kinema.dynamics import Linearizer
+        return self._kept(
+            self._linearizers, by, self.built_to_differentiate().engine, partial(self._new_linearizer, by)
+        )
 
-            return Linearizer(engine, by, self._scene.substeps)
+    def _new_linearizer(self, by: str, engine: Engine) -> Any:
+        """Derivatives by one kind of controls."""
+        from kinema.dynamics import Linearizer
 
-        return self._kept(self._linearizers, by, self.built_to_differentiate().engine, make)
+        return Linearizer(engine, by, self._scene.substeps)
 
     def adjoint_programs(self, engine: Engine, by: str, smoothing: float, parameters: Collection[str] = ()) -> Any:
         """Compiled programs of rollouts and their adjoint by one kind of controls, kept as the linearizers.

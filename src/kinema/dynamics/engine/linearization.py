@@ -12,9 +12,8 @@ It is used for sensors, for Runge-Kutta steps, for several steps, and where the 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -52,8 +51,7 @@ MAX_LANES = 4096
 """Number of directions of all environments that one launch evaluates at most."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class StepJacobians:
+class StepJacobians(NamedTuple):
     """Jacobians of one step, (n_envs, rows, columns), in the order of MuJoCo's `mjd_transitionFD`.
 
     The state is (position, velocity, activations) with positions in the tangent space of the coordinates, dimension
@@ -162,15 +160,11 @@ class Linearizer:
             n_part = len(part)
             if n_part < per_launch:
                 part = np.concatenate([part, np.repeat(part[-1:], per_launch - n_part)])
-            of_states, of_sensors = self._jacobian.compute(part)
-            finite = of_states.finite & are_finite(of_sensors) if of_sensors.size else of_states.finite
-            matrices = of_states.by_state, of_states.by_controls, of_sensors, self._jacobian.converged, finite
-            parts.append(matrices if n_part == per_launch else [x[:n_part] for x in matrices])
-        by_state, by_controls, values, converged, finite = (
-            parts[0] if len(parts) == 1 else map(np.concatenate, zip(*parts, strict=True))
-        )
-        by_values = values[:, :, : self.n_state], values[:, :, self.n_state :]
-        return StepJacobians(by_state, by_controls, *by_values, converged, finite)
+            found = self._jacobian.compute(part)
+            parts.append(found if n_part == per_launch else StepJacobians(*(x[:n_part] for x in found)))
+        if len(parts) == 1:
+            return parts[0]
+        return StepJacobians(*map(np.concatenate, zip(*parts, strict=True)))
 
     # --------------------------------------------------------------------------------------------- finite differences
 
@@ -216,9 +210,8 @@ class _BatchJacobian:
         """Allocate the memory; programs are compiled, or loaded from the cache, when they are first needed."""
         self.linearizer, self.n_envs = linearizer, n_envs
         self.step = SolvedStep(linearizer.engine, linearizer.settings, n_envs)
-        self.converged = np.ones(n_envs, np.bool_)
-        """Whether the constraint solver converged in all stages of the last step, (n_envs,)."""
         self._space = TangentSpace(linearizer.engine.model)
+        self._no_sensors = np.zeros((n_envs, 0, linearizer.n_state + linearizer.n_controls))
 
     @cached_property
     def _adjoints(self) -> StepAdjoints | SplitStepAdjoints:
@@ -249,35 +242,41 @@ class _BatchJacobian:
             tangents.lanes.set_initial_derivatives(arena, array, directions[n_state:])
         return tangents
 
-    def compute(self, envs: IndexArray) -> tuple[StateJacobian, Array]:
-        """Jacobians of next state and of sensor values by state and controls, (n_envs, n_values, n_columns)."""
+    def compute(self, envs: IndexArray) -> StepJacobians:
+        """Jacobians of next state and of sensor values by state and controls."""
         has_sensors = self.linearizer.engine.model.sensors.n_values > 0
-        states = self._compute(envs, adjoints=self.linearizer.uses_reverse_mode, sensors=has_sensors)
-        if states is None:
-            states = self._compute(envs, adjoints=False, sensors=has_sensors)
-            assert states is not None
-        return states
+        jacobians = self._compute(envs, adjoints=self.linearizer.uses_reverse_mode, sensors=has_sensors)
+        if jacobians is None:
+            jacobians = self._compute(envs, adjoints=False, sensors=has_sensors)
+            assert jacobians is not None
+        return jacobians
 
-    def _compute(self, envs: IndexArray, *, adjoints: bool, sensors: bool) -> tuple[StateJacobian, Array] | None:
+    def _compute(self, envs: IndexArray, *, adjoints: bool, sensors: bool) -> StepJacobians | None:
         """Jacobians in reverse or forward mode; None if the tape of the reverse mode is too small."""
-        n_columns = self.linearizer.n_state + self.linearizer.n_controls
-        self.step.load(envs)
+        linearizer, step, n_state = self.linearizer, self.step, self.linearizer.n_state
+        step.load(envs)
         if adjoints:
             self._adjoints.load()
         if sensors or not adjoints:
-            self._load_tangents(np.array(self.step.arenas["state"].view("qpos").numpy(), np.float64))
-        self.step.run_stage()
-        self.converged = self.step.converged
-        of_sensors = self._tangents.run_sensors() if sensors else np.zeros((self.n_envs, 0, n_columns))
+            self._load_tangents(np.array(step.arenas["state"].view("qpos").numpy(), np.float64))
+        step.run_stage()
+        of_sensors = self._tangents.run_sensors() if sensors else self._no_sensors
         if adjoints:
-            jacobian = self._adjoints.run()
-            return None if jacobian is None else (jacobian, of_sensors)
-        self._tangents.run_stage()
-        for _ in range(self.linearizer.n_steps * self.step.n_stages - 1):
-            self.step.run_stage()
-            self.converged = self.converged & self.step.converged
+            found = self._adjoints.run()
+            if found is None:
+                return None
+            converged = found.converged
+        else:
+            converged = step.converged
             self._tangents.run_stage()
-        return StateJacobian.from_packed(self._tangent_states()), of_sensors
+            for _ in range(linearizer.n_steps * step.n_stages - 1):
+                step.run_stage()
+                converged = converged & step.converged
+                self._tangents.run_stage()
+            found = StateJacobian.from_packed(self._tangent_states(), converged)
+        finite = found.finite & are_finite(of_sensors) if sensors else found.finite
+        by_values = of_sensors[:, :, :n_state], of_sensors[:, :, n_state:]
+        return StepJacobians(found.by_state, found.by_controls, *by_values, converged, finite)
 
     def _load_tangents(self, qpos: Array) -> None:
         lanes = self._tangents.lanes

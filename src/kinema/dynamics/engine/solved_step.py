@@ -240,6 +240,12 @@ class SolvedStep:
         return self.arenas["state"].view("warm_start").numpy() if has_solution else None
 
     @property
+    def solution_rows(self) -> tuple[int, int]:
+        """First row of the solution of the constraint solver in the arena `state`, and the row behind the solution."""
+        rows = self.arenas["state"].layout.rows
+        return (0, 0) if self.solution is None else (rows["warm_start"][0], sum(rows["n_iterations"]))
+
+    @property
     def converged(self) -> npt.NDArray[np.bool_]:
         """Whether the constraint solver of the last stage needed fewer than its maximum of iterations, (n_envs,)."""
         if self._n_iterations is None:

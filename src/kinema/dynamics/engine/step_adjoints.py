@@ -8,8 +8,8 @@ directions execute the whole program.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -128,8 +128,7 @@ class DirectionLanes:
         return np.array(view[:, :: self.n_directions], np.float64)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class StateJacobian:
+class StateJacobian(NamedTuple):
     """Jacobian of the next state of several environments."""
 
     by_state: Array
@@ -138,12 +137,14 @@ class StateJacobian:
     """(n_envs, n_state, n_controls)."""
     finite: BoolArray
     """Whether all entries are finite, (n_envs,)."""
+    converged: BoolArray
+    """Whether the constraint solver converged in fewer than its maximum of iterations, (n_envs,)."""
 
     @classmethod
-    def from_packed(cls, matrices: Array) -> StateJacobian:
+    def from_packed(cls, matrices: Array, converged: BoolArray) -> StateJacobian:
         """Jacobian from matrices (n_envs, n_state, n_state + n_controls)."""
         n_state = matrices.shape[1]
-        return cls(matrices[:, :, :n_state], matrices[:, :, n_state:], are_finite(matrices))
+        return cls(matrices[:, :, :n_state], matrices[:, :, n_state:], are_finite(matrices), converged)
 
 
 def are_finite(matrices: Array) -> BoolArray:
@@ -195,7 +196,8 @@ class AdjointDirections:
         rows = np.concatenate(parts).transpose(1, 2, 0)[:, : self.n_results]
         velocity = np.array(self.step.arenas["state"].view("vel").numpy(), np.float64)
         by_velocity = space.integration_jacobian(velocity, self.step.settings.dt, rows[:, : space.n_dofs])
-        return StateJacobian.from_packed(np.concatenate([by_velocity, rows], axis=1))
+        matrices = np.concatenate([by_velocity, rows], axis=1)
+        return StateJacobian.from_packed(matrices, self.step.converged)
 
 
 class StepAdjoints:
@@ -273,6 +275,7 @@ class SplitStepAdjoints:
             engine, "adjoint_varying", arenas, lambda offsets: split(offsets).varying, settings, lanes=lanes
         )
         self.layout = self._assembly_layout(sizes)
+        n = self.layout.n_state
         source = ProgramSource(
             lambda: trace_jacobian_assembly(self.layout),
             program_key("jacobian_assembly", self.layout),
@@ -281,40 +284,43 @@ class SplitStepAdjoints:
         self.assembly = Kernel(source, ASSEMBLY_OFFSETS, engine.device, engine.precision, lanes=1, n_envs=1, wait=True)
         dtype = self.step.arenas["state"].dtype
         self.jacobians = np.zeros((n_envs, self.layout.size), dtype)
-        """Results of `trace_jacobian_assembly`."""
+        """Memory for the results of `trace_jacobian_assembly`."""
         n_workers = max(1, min(engine.threads or n_threads(), n_envs))
         launches = LaunchArguments(self._inputs["state"], self._inputs["controls"].data, self._flags, engine.uniform)
-        inputs = [arena["state"] for arena in (self.step.arenas, self._inputs)]
-        names = () if self.step.solution is None else ("warm_start", "n_iterations")
-        self._solution = [[arena.view(name).numpy() for arena in inputs] for name in names]
-        """Solution of the constraint solver: views of the memory of the step and of the uniform part."""
-        self._overflow = self._flags.view(OVERFLOW_ARRAY).numpy()
+        self._copies = [
+            (arena.data[: len(self.step.arenas[name].data)], self.step.arenas[name].data)
+            for name, arena in self._inputs.items()
+        ]
+        """State and inputs: memory of the uniform part and of the step."""
+        first, end = self.step.solution_rows
+        self._solution = self._inputs["state"].data[first:end], self.step.arenas["state"].data[first:end]
+        """Solution of the constraint solver: memory of the uniform part and of the step."""
+        self._flag_values = self._flags.data[: len(FLAGS), :n_envs]
+        self._all_converged = np.ones(n_envs, np.bool_)
+        self._shapes = (n_envs, n, n), (n_envs, n, self.layout.n_controls)
+        """Shapes of the matrices A and B."""
         workers = [_AdjointWorker(self, sizes, launches, range(i, n_envs, n_workers)) for i in range(n_workers)]
         self._tasks = [worker.run for worker in workers]
 
     def load(self) -> None:
         """Copy state and inputs before the step."""
-        for name, arena in self._inputs.items():
-            source = self.step.arenas[name].data
-            arena.data[: len(source)] = source
+        for target, source in self._copies:
+            target[:] = source
 
     def run(self) -> StateJacobian | None:
         """Jacobian of the next state, as of `StepAdjoints.run`."""
-        for source, target in self._solution:
-            target[:] = source
-        self._flags.data[:] = 0.0
-        results, n = self.jacobians, self.layout.n_state
-        self.jacobians = results = np.zeros(results.shape, results.dtype)
+        target, source = self._solution
+        target[:] = source
+        self._flags.data.fill(0.0)
         run_in_threads(self._tasks)
-        if any(self._overflow[0].tolist()):
+        overflow, unconverged = self._flag_values.tolist()
+        if any(overflow):
             return None
-        end = n * n
-        by_state, by_controls = results[:, :end], results[:, end:-1]
-        return StateJacobian(
-            by_state.reshape(len(results), n, n),
-            by_controls.reshape(len(results), n, self.layout.n_controls),
-            np.isfinite(results[:, -1]),
-        )
+        converged = np.array(unconverged) == 0.0 if any(unconverged) else self._all_converged
+        results, (of_states, of_controls) = self.jacobians.copy(), self._shapes
+        end = of_states[1] * of_states[2]
+        by_state, by_controls = results[:, :end].reshape(of_states), results[:, end:-1].reshape(of_controls)
+        return StateJacobian(by_state, by_controls, np.isfinite(results[:, -1]), converged)
 
     def _assembly_layout(self, sizes: Mapping[str, list[tuple[str, int]]]) -> AssemblyLayout:
         """Layout of the program that assembles the results."""
@@ -347,7 +353,6 @@ class _AdjointWorker:
     ) -> None:
         """Allocate the memory; `launches` are the arguments of the uniform part for all environments."""
         engine, directions = owner.step.engine, owner.directions
-        self._envs = envs
         layout = ArenaLayout.from_sizes("scratch", [("values", owner.uniform.n_scratch)])
         precomputed = Arena(layout, 1, engine.device, engine.precision, is_scalar=True)
         self._uniform = [owner.uniform.host_shard(launches, range(env, env + 1), precomputed.data) for env in envs]
@@ -355,35 +360,34 @@ class _AdjointWorker:
         arguments = LaunchArguments(arenas["state"], arenas["controls"].data, precomputed, engine.uniform)
         vectors = range(-(-directions.n // owner.varying.lanes))
         self._varying = owner.varying.host_shard(arguments, vectors, owner.varying.new_scratch_memory())
-        self._adjoints: list[tuple[Array, Array]] = []
-        """Adjoints of each arena and their initial values."""
-        initial = directions.initial_derivatives()
-        for name, arena in arenas.items():
-            first_row = owner.step.arenas[name].layout.n_rows
-            adjoints = arena.data[first_row : 2 * first_row]
-            values = np.zeros_like(adjoints)
-            for array, derivatives in initial.items() if name == "state" else ():
-                row, n = arena.layout.rows[array]
-                values[row : row + n, : directions.n] = derivatives
-            self._adjoints.append((adjoints, values))
-        self._owner = owner
+        sizes_of_step = {name: arena.layout.n_rows for name, arena in owner.step.arenas.items()}
+        self._adjoints = [arena.data[n : 2 * n] for arena in arenas.values() if (n := sizes_of_step[arena.layout.name])]
+        """Adjoints of each arena."""
+        values = np.zeros_like(arenas["state"].data)
+        for array, derivatives in directions.initial_derivatives().items():
+            row, n = arenas["state"].layout.rows[ADJOINT_PREFIX + array]
+            values[row : row + n, : directions.n] = derivatives
+        self._initial, self._ones = arenas["state"].data.reshape(-1), np.flatnonzero(values)
+        """Memory of the state, and the adjoints in it that are 1 initially; all others are 0."""
         state = arenas["state"].data.reshape(-1)
         first, n_dofs = owner.layout.first_velocity, directions.space.n_dofs
-        self._velocity, self._velocities = state[first : first + n_dofs], owner.step.arenas["state"].view("vel").numpy()
-        """Memory of the next velocities of an environment, and those of all environments."""
+        velocities = owner.step.arenas["state"].view("vel").numpy()
+        self._velocity, self._velocities = state[first : first + n_dofs], [velocities[:, env] for env in envs]
+        """Memory of the next velocities of an environment, and those of each environment."""
         results = Arena(ArenaLayout.from_sizes("state", []), 1, engine.device, engine.precision, is_scalar=True)
         arguments = LaunchArguments(results, arenas[directions.control_arena].data, precomputed, arenas["state"])
         shard = owner.assembly.host_shard(arguments, range(1), owner.assembly.new_scratch_memory())
-        self._assembly, self._assembly_arguments = shard, shard.arguments[1:]
+        address, size = owner.jacobians.ctypes.data, owner.jacobians.strides[0]
+        self._assembly = [replace(shard, arguments=(address + env * size, *shard.arguments[1:])) for env in envs]
+        """Assembly of the results of each environment."""
 
     def run(self) -> None:
         """Compute the Jacobians of next velocities and activations of the environments."""
-        results = self._owner.jacobians
-        address, size = results.ctypes.data, results.strides[0]
-        for env, uniform in zip(self._envs, self._uniform, strict=True):
-            for adjoints, initial in self._adjoints:
-                adjoints[:] = initial
-            self._velocity[:] = self._velocities[:, env]
+        for velocity, uniform, assembly in zip(self._velocities, self._uniform, self._assembly, strict=True):
+            for adjoints in self._adjoints:
+                adjoints.fill(0.0)
+            self._initial[self._ones] = 1.0
+            self._velocity[:] = velocity
             uniform()
             self._varying()
-            self._assembly.code.run(address + env * size, *self._assembly_arguments)
+            assembly()
