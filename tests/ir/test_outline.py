@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import re
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -25,7 +26,7 @@ from kinema.ir import (
 )
 from kinema.runtime import CACHE_ENV_VARIABLE, llvm_compiler
 
-from .arenas import Memory, compiled, kernel, launched, same_bits
+from .arenas import Memory, compiled, interpreted, kernel, launched, same_bits
 from .random_programs import MEMORY as RANDOM_MEMORY, random_numbers, recorded, some_tree
 
 N = 6
@@ -88,6 +89,29 @@ def test_the_same_numbers(lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
         found.append(compiled(several_loops(), MEMORY, {"state": state}, N_ENVS, lanes=lanes, steps=3))
     same_bits(*found)
     assert (found[0]["state"][N:] != state[N:]).any()
+
+
+@pytest.mark.parametrize("lanes", [1, 4])
+def test_loops_of_derivatives_may_share_local_arrays(lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which the function around them holds for all: two loops and code between them that use the same one."""
+    state = np.random.default_rng(0).normal(size=(2 * N, N_ENVS))
+    tracer = Tracer()
+    shared = tracer.allocate_local(1)
+    add_rows(tracer, 2.0, shared)
+    tracer.write("y", [tracer.read("y", 1) - 0.5 * tracer.read(shared)], 1)
+    add_rows(tracer, 3.0)
+    add_rows(tracer, 0.5, shared)
+    tracer.write("y", [tracer.read("y", 2) + tracer.read(shared)], 2)
+    program = replace(tracer.build(), has_short_blocks=True)
+    found = []
+    for least, n_modules in ((NEVER, 1), (0, 4)):
+        monkeypatch.setattr(outline, "MIN_LOOP_INSTRUCTIONS", least)
+        texts = emit_cpu_modules(outline_functions(program), MEMORY.places(), Target("double", lanes))
+        assert len(texts) == n_modules
+        found.append(compiled(program, MEMORY, {"state": state}, N_ENVS, lanes=lanes, steps=2))
+    same_bits(*found)
+    same_bits(found[0], interpreted(program, MEMORY, {"state": state}, N_ENVS, steps=2))
+    assert len(outline_functions(replace(program, has_short_blocks=False)).outlined) == 1
 
 
 def test_functions_are_called_after_their_loops(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,15 +2,15 @@
 
 Modules are compiled in parallel, the first while later ones are still emitted, and the time of register allocation
 grows faster than linearly with the length of a function. A for-each loop or specialization can be outlined if it shares
-no local array with the surrounding code: it then communicates through memory only. A long basic block may share local
-arrays: these are placed in a frame in memory, whose pointer is passed to the function. The surrounding function would
-have to spill most of them anyway.
+no local array with the surrounding code: it then communicates through memory only. A long basic block, and a loop of a
+derivative, may share local arrays: these are placed in a frame in memory, whose pointer is passed to the function. The
+surrounding function would have to spill most of them anyway.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from itertools import accumulate
 
@@ -43,26 +43,36 @@ def outline_functions(program: Program) -> Program:
 def find_outlined(program: Program) -> dict[int, frozenset[str]]:
     """Select the long for-each loops, loop specializations and basic blocks to outline as functions.
 
-    Returns identity (`id`) of the statement -> names of local arrays: for loops and specializations those allocated in
-    the function, for basic blocks those that they use, which are placed in a stack frame shared with the caller.
+    Returns identity (`id`) of the statement -> names of local arrays: those allocated in the function, and those that
+    are placed in a stack frame shared with the caller (`frame_layout`).
     """
     loops = {id(loop): loop for loop in _candidate_loops(program.body)}
     uses = {key: local_arrays_used(program, (loop,)) for key, loop in loops.items()}
-    users = Counter(name for names in uses.values() for name in names)
-    users.update(set(_named_arrays(program.body, loops)))
+    users = _count_users(program, uses)
     outlined = {id(block): local_arrays_used(program, (block,)) for block in _long_basic_blocks(program.body)}
     for key, names in uses.items():
-        if all(users[name] == 1 for name in names):
-            specializations = _outlined_specializations(program, loops[key])
+        shared = {name for name in names if users[name] > 1}
+        if not shared or program.has_short_blocks:
+            specializations = _outlined_specializations(program, loops[key], shared)
             outlined |= specializations
-            outlined[key] = names.difference(*specializations.values())
+            outlined[key] = names.difference(*specializations.values()) | shared
     return outlined
 
 
-def _outlined_specializations(program: Program, loop: ForEachLoop) -> dict[int, frozenset[str]]:
+def _count_users(program: Program, loops: Mapping[int, Collection[str]]) -> Counter[str]:
+    """Number of loops, from their identities and local arrays, that use an array; all other code counts as one."""
+    users = Counter(name for names in loops.values() for name in names)
+    users.update(set(_named_arrays(program.body, loops)))
+    return users
+
+
+def _outlined_specializations(
+    program: Program, loop: ForEachLoop, shared: Collection[str]
+) -> dict[int, frozenset[str]]:
     """Long specializations of a for-each loop to outline as functions: `id` of the specialization -> its local arrays.
 
-    A specialization must share no local array with other specializations; loops with a single specialization have none.
+    A specialization must share no local array with other specializations, except for those in `shared`; loops with a
+    single specialization have none.
     """
     uses = [
         (specialization, local_arrays_used(program, specialization.body)) for specialization in loop.specializations
@@ -73,7 +83,7 @@ def _outlined_specializations(program: Program, loop: ForEachLoop) -> dict[int, 
         for specialization, names in uses
         if len(uses) > 1
         and count_instructions(specialization.body) >= MIN_VARIANT_INSTRUCTIONS
-        and all(users[name] == 1 for name in names)
+        and all(users[name] == 1 or name in shared for name in names)
     }
 
 
@@ -116,9 +126,12 @@ def _long_basic_blocks(statements: Statements) -> Iterator[BasicBlock]:
 
 
 def frame_layout(program: Program) -> dict[str, int]:
-    """Offset of each local array in the frame that outlined basic blocks share with the calling function."""
+    """Offset of each local array in the frame that outlined blocks and loops share with the calling function."""
     outlined_blocks = {id(block) for block in basic_blocks(program.body)} & program.outlined.keys()
     shared = set[str]().union(*(program.outlined[key] for key in outlined_blocks))
+    loops = {id(x): program.outlined[id(x)] for x in _candidate_loops(program.body) if id(x) in program.outlined}
+    if program.has_short_blocks and loops:
+        shared |= {name for name, count in _count_users(program, loops).items() if count > 1}
     names = [name for name in program.locals if name in shared]
     ends = list(accumulate(program.locals[name] for name in names))
     return dict(zip(names, [0, *ends], strict=False))
