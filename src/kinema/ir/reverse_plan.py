@@ -141,16 +141,18 @@ class ReversePlan:
         return [location for location in locations if self.is_indexed(location, node)]
 
     def _find_indexed_scratch(self) -> set[int]:
-        found: set[int] = set()
+        lists: dict[int, list[int]] = {}  # the same one for all references to an allocation
         for node in self.nodes:
             if id(node) in self.blocks and isinstance(node.statement, BasicBlock):
                 for i in self.blocks[id(node)].stores:
                     location = node.statement.stores[i].location
                     if location.index is not None:
                         arena, rows = self.rows.resolve(location, node.scopes)
-                        if arena == SCRATCH and -1 in rows:
-                            return set()
-                        found.update(rows if arena == SCRATCH else ())
+                        if arena == SCRATCH:
+                            lists[id(rows)] = rows
+        found = {row for rows in lists.values() for row in rows}
+        if -1 in found:
+            return set()
         return found.intersection(self.active_rows(SCRATCH))
 
     def _block_plan(self, node: Node) -> BlockPlan:
@@ -377,13 +379,16 @@ class ReversePlan:
 
     def _cells_stored_in(self, node: Node) -> dict[str, set[int]]:
         """Rows of each arena to which the statements inside a node may store; -1 for an unknown row."""
-        cells: dict[str, set[int]] = defaultdict(set)
+        lists: dict[int, tuple[str, list[int]]] = {}  # the same one for all references to an allocation
         for body in node.bodies:
             for inner in nodes_of(body):
                 if isinstance(inner.statement, BasicBlock):
                     for store in inner.statement.stores:
-                        arena, rows = self.rows.resolve(store.location, inner.scopes)
-                        cells[arena].update(rows)
+                        found = self.rows.resolve(store.location, inner.scopes)
+                        lists[id(found[1])] = found
+        cells: dict[str, set[int]] = defaultdict(set)
+        for arena, rows in lists.values():
+            cells[arena].update(rows)
         return cells
 
     # ------------------------------------------------------------------------------------------------ effects by branch
