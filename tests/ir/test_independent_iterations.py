@@ -11,9 +11,21 @@ import pytest
 import kinema as km
 from kinema.codegen import Target, emit_thread_kernel
 from kinema.dynamics.lowering.step_program import trace_step
-from kinema.ir import SCRATCH, ForEachLoop, KernelPart, Program, interpret_in_place, split_into_kernels
+from kinema.ir import (
+    SCRATCH,
+    BasicBlock,
+    ForEachLoop,
+    Instruction,
+    KernelPart,
+    MemoryLocation,
+    Program,
+    Store,
+    interpret_in_place,
+    split_into_kernels,
+)
 from kinema.ir.independent_iterations import MIN_COMPONENTS, parallelise_loops
 from kinema.ir.interpreter import interpret_kernel_part
+from kinema.ir.program import LoopSpecialization
 
 N_BODIES, N_ENVS = 20, 2
 BODY = '<body pos="{x} 0 {z}"><freejoint/><geom type="box" size=".05 .04 .03"/>{more}</body>'
@@ -96,3 +108,18 @@ def test_a_thread_takes_its_iteration_from_the_block_index(scene: km.Scene) -> N
     text = emit_thread_kernel((part.program,), scene.built.engine.array_offsets, target)
     assert "%iteration = udiv i32 %ctaid, %env_blocks" in text
     assert "phi i32 [ %iteration, " in text
+
+
+@pytest.mark.parametrize("writes_state", [False, True])
+def test_arrays_by_name_may_be_those_of_a_loop(writes_state: bool) -> None:
+    """A block that writes an array of the state stays behind a loop that reads the state; others move before it."""
+    columns = {"x": ("state", 0), "y": (SCRATCH, 1)}
+    copy = BasicBlock((Instruction(0, "input", (), MemoryLocation("x", 0)),), (Store(MemoryLocation("y", 0), 0),))
+    rows = np.arange(2 * MIN_COMPONENTS, dtype=np.int32).reshape(2, -1).T
+    loop = ForEachLoop("copy", (LoopSpecialization("", (copy,), columns, {}),), rows, np.zeros((len(rows), 0)))
+    target = MemoryLocation("error", 0) if writes_state else MemoryLocation(SCRATCH, 0)
+    block = BasicBlock((), (Store(target, 1.0),))
+    body = parallelise_loops(Program((loop, block), n_scratch=2 * MIN_COMPONENTS + 1)).body
+    assert [isinstance(x, ForEachLoop) and x.parallel for x in body] == (
+        [True, False] if writes_state else [False, True]
+    )

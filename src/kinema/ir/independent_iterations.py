@@ -12,7 +12,7 @@ bitwise equal.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -37,6 +37,7 @@ from .program import (
     WarpRegion,
     WhileLoop,
     WorkQueueLoop,
+    memory_accesses,
     walk,
 )
 
@@ -48,8 +49,8 @@ MAX_ACCESSES = 20_000_000
 """Largest number of accesses (iteration, cell) of a loop that are analysed."""
 SUMS_PER_ITERATION = 64
 """Sums of components that are added at a time."""
-ARENA_BITS = 40
-"""Bits of the row in the key of a cell, below the number of its arena."""
+ARENA_BITS, SCRATCH_ARENA = 40, 0
+"""Bits of the row in the key of a cell, below the number of its arena; number of scratch memory."""
 Keys = npt.NDArray[np.int64]
 
 
@@ -69,8 +70,25 @@ class _Candidate:
     writes: _Accesses
     indexed_arenas: frozenset[int]
     """Numbers of the arenas besides scratch memory that are read at dynamic indices."""
+    reads_named: bool
+    """Whether an array besides scratch memory is read by its name, so that its rows in an arena are unknown."""
     sums: Mapping[int, Sequence[tuple[int, str, int]]]
     """Key of a scratch cell that iterations only add to -> uses: specialization, array and element."""
+
+    @property
+    def writes_arrays(self) -> bool:
+        """Whether memory besides scratch memory is written."""
+        return _is_outside_scratch(self.writes.cells)
+
+    @property
+    def accesses_arrays(self) -> bool:
+        """Whether memory besides scratch memory is read or written."""
+        known = self.writes_arrays or _is_outside_scratch(self.reads.cells)
+        return known or self.reads_named or bool(self.indexed_arenas)
+
+
+def _is_outside_scratch(cells: Keys) -> bool:
+    return bool((cells >> ARENA_BITS != SCRATCH_ARENA).any())
 
 
 def parallelise_loops(program: Program) -> Program:
@@ -98,7 +116,7 @@ class _LoopAnalysis:
     def __init__(self, program: Program) -> None:
         self.program = program
         self.n_scratch, self.allocation_starts = program.n_scratch, [*(program.allocation_starts or (0,))]
-        self._arenas: dict[str, int] = {}
+        self._arenas = {SCRATCH: SCRATCH_ARENA}
         self._n_users = Counter(name for x in program.body for name in _local_arrays(program, x))
         self._finished: list[Statement] = []
         self._run: list[_Candidate] = []
@@ -147,6 +165,11 @@ class _LoopAnalysis:
         self._finished += [_sum_loop(start, n_components, total) for start, total in totals]
 
     def _is_independent_of_run(self, statement: Statement) -> bool:
+        unknown = set(_unknown_accesses(self.program, statement))
+        if (False in unknown and any(c.writes_arrays for c in self._run)) or (
+            True in unknown and any(c.accesses_arrays for c in self._run)
+        ):
+            return False
         effects = find_effects(self.program, (statement,))
         reads, writes = (self._keys(cells) for cells in (effects.reads, effects.writes))
         if any(np.isin([*c.sums], cells).any() for c in self._run for cells in (reads, writes)):
@@ -165,21 +188,23 @@ class _LoopAnalysis:
     def _keys(self, cells: Iterable[Cell]) -> Keys:
         return np.array([(self._arena(arena) << ARENA_BITS) + row for arena, row in cells], np.int64)
 
+    def _is_plain(self, loop: ForEachLoop) -> bool:
+        """Whether a loop runs all its iterations, of code without nested tables or shared local arrays."""
+        if len(loop.ints) < MIN_COMPONENTS or loop.range_name or loop.joined_rows or loop.reductions:
+            return False
+        if loop.active_iterations is not None or any(self._n_users[x] > 1 for x in _local_arrays(self.program, loop)):
+            return False
+        return all(isinstance(x, _PLAIN_STATEMENTS) for s in loop.specializations for x in walk(s.body))
+
     def _candidate(self, statement: Statement) -> _Candidate | None:
         """Accesses of a statement by iteration; None if it is no loop whose iterations could be independent.
 
         Local arrays have to be private to an iteration: no other statement may use them.
         """
-        if not isinstance(statement, ForEachLoop) or len(statement.ints) < MIN_COMPONENTS:
-            return None
-        if statement.range_name or statement.joined_rows or statement.active_iterations is not None:
-            return None
-        if statement.reductions or any(self._n_users[x] > 1 for x in _local_arrays(self.program, statement)):
-            return None
-        if not all(isinstance(x, _PLAIN_STATEMENTS) for s in statement.specializations for x in walk(s.body)):
+        if not isinstance(statement, ForEachLoop) or not self._is_plain(statement):
             return None
         accesses: tuple[list[_Accesses], list[_Accesses]] = ([], [])
-        indexed_arenas: set[int] = set()
+        indexed_arenas, reads_named = set[int](), False
         sums: dict[int, list[tuple[int, str, int]]] = {}
         indices, n_accesses = statement.specialization_indices(), 0
         for number, specialization in enumerate(statement.specializations):
@@ -195,6 +220,11 @@ class _LoopAnalysis:
                     if arena in self.program.locals:
                         return None
                 elif arena in self.program.locals:
+                    continue
+                elif arena != SCRATCH:
+                    if any(written for _, _, written in uses):
+                        return None
+                    reads_named = True
                     continue
                 elements = {element for element, _, _ in uses}
                 if arena == SCRATCH and len(elements) == 1 and len(np.unique(starts)) == 1:
@@ -218,7 +248,7 @@ class _LoopAnalysis:
             _Accesses(*(np.concatenate([np.zeros(0, np.int64), *(x[i] for x in found)]) for i in range(2)))
             for found in accesses
         )
-        return _Candidate(statement, reads, writes, frozenset(indexed_arenas), sums)
+        return _Candidate(statement, reads, writes, frozenset(indexed_arenas), reads_named, sums)
 
     def _access(self, arena: str, rows: Keys, cells: Keys, *, indexed: bool) -> _Accesses:
         """Accesses of iterations to one cell each, or, at a dynamic index, to all cells up to the end of an allocation.
@@ -251,10 +281,31 @@ def _local_arrays(program: Program, statement: Statement) -> set[str]:
     return find_local_arrays(program, (statement,))
 
 
+def _unknown_accesses(program: Program, statement: Statement) -> Iterator[bool]:
+    """Whether each access of a statement to an array outside of scratch memory writes, if its cells are unknown.
+
+    Those are accesses at dynamic indices, and to arrays by name, whose rows in an arena a program does not contain.
+    """
+    arenas: dict[str, set[str]] = {}
+    for loop in walk((statement,)):
+        for specialization in loop.specializations if isinstance(loop, ForEachLoop) else ():
+            for array, (arena, _) in specialization.array_columns.items():
+                arenas.setdefault(array, set()).add(arena)
+    for nested in walk((statement,)):
+        for location, written in memory_accesses(nested):
+            if location.array.startswith(CONSTANT_PREFIX):
+                continue
+            outside = arenas.get(location.array, {location.array}) - {SCRATCH, *program.locals}
+            if outside and (location.array not in arenas or location.index is not None):
+                yield written
+
+
 def _components(candidates: Sequence[_Candidate]) -> list[npt.NDArray[np.intp]]:
     """Component of each iteration of consecutive loops; empty if there are too few, or a large one."""
     written_arenas = {int(x) for c in candidates for x in np.unique(c.writes.cells >> ARENA_BITS)}
     if any(written_arenas & c.indexed_arenas for c in candidates):
+        return []
+    if any(c.reads_named for c in candidates) and any(c.writes_arrays for c in candidates):
         return []
     sums = [key for c in candidates for key in c.sums]
     if sums and any(np.isin(sums, x.cells).any() for c in candidates for x in (c.reads, c.writes)):
